@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kTermsInSingle = 128;
 
 template <class Target, int kDims>
-KVSIM_INLINE void add_tile(const TileValues& of, const Terms& terms, int at, const double* from,
+KVSIM_INLINE void add_tile(const TileOperands& of, const Terms& terms, int at, const double* from,
                            double* to) {
   std::span<const std::int32_t> added = terms.added;
   std::span<const std::int32_t> removed = terms.removed;
@@ -35,26 +35,27 @@ KVSIM_INLINE void add_tile(const TileValues& of, const Terms& terms, int at, con
   } while (!added.empty() || !removed.empty());
 }
 
-// Calls work.operator()<kDims>(tile, dim) for tiles that cover `dims` from first_dim on, each as
-// large as the registers allow and within a panel; `dim` counts from first_dim.
+// Calls work.operator()<kDims>(operands, dim) for tiles that cover `dims` from first_dim on, in
+// a full panel as large as the registers allow, else the same ones on every processor; `dim` counts
+// from first_dim.
 template <class Target, class Work>
 KVSIM_INLINE void tile_by_tile(const WeightedValues& of, int first_dim, int dims,
                                const Work& work) {
-  constexpr int kDims = Target::kRegisters * 3 / 8;
-  static_assert(ValuePanels::kDims % kDims == 0);
+  constexpr int kTileDims = kDimsOfPanelTile<Target>;
   const float* weight = of.weight_by_token.row(0);
-  for (int panel = 0; panel < dims; panel += ValuePanels::kDims) {
-    const float* value = of.values.at(first_dim + panel);
-    const int end = std::min(dims, panel + ValuePanels::kDims);
-    int dim = panel;
-    const auto next = [&]() __attribute__((always_inline)) {
-      return TileValues{weight, value + (dim - panel)};
+  int panel = first_dim / ValuePanels::kDims;
+  for (int first = 0; first < dims; first += ValuePanels::kDims, ++panel) {
+    const float* value = of.values.panel(panel);
+    const int end = std::min(dims, first + ValuePanels::kDims);
+    int dim = first;
+    const auto operands = [&]() __attribute__((always_inline)) {
+      return TileOperands{weight, value + (dim - first)};
     };
-    // Eight or nine dimensions take less time as twice four and the rest than as six and the rest.
-    const auto is_large_left = [&] { return end - dim >= kDims && (end - dim) / 2 != 4; };
-    for (; is_large_left(); dim += kDims) work.template operator()<kDims>(next(), dim);
-    for (; dim + 4 <= end; dim += 4) work.template operator()<4>(next(), dim);
-    for (; dim < end; ++dim) work.template operator()<1>(next(), dim);
+    if (end - first == ValuePanels::kDims) {
+      for (; dim < end; dim += kTileDims) work.template operator()<kTileDims>(operands(), dim);
+    }
+    for (; dim + 4 <= end; dim += 4) work.template operator()<4>(operands(), dim);
+    for (; dim < end; ++dim) work.template operator()<1>(operands(), dim);
   }
 }
 
@@ -63,8 +64,8 @@ KVSIM_INLINE void add_all(const WeightedValues& of, const Terms& terms, int firs
                           const double* from, double* to) {
   tile_by_tile<Target>(
       of, first_dim,
-      dims, [&]<int kDims>(const TileValues& tile, int dim) __attribute__((always_inline)) {
-        add_tile<Target, kDims>(tile, terms, dim * kBlockSteps, from, to);
+      dims, [&]<int kDims>(const TileOperands& operands, int dim) __attribute__((always_inline)) {
+        add_tile<Target, kDims>(operands, terms, dim * kBlockSteps, from, to);
       });
 }
 KVSIM_KERNEL(void, add_all,
@@ -77,10 +78,10 @@ KVSIM_INLINE void sum_all(const WeightedValues& of, std::span<const std::int32_t
                           int first_dim, int dims, float* to) {
   tile_by_tile<Target>(
       of, first_dim,
-      dims, [&]<int kDims>(const TileValues& values, int dim) __attribute__((always_inline)) {
+      dims, [&]<int kDims>(const TileOperands& operands, int dim) __attribute__((always_inline)) {
         for (int step = 0; step < kBlockSteps; step += ValueTile<Target, kDims>::kSteps) {
           ValueTile<Target, kDims> tile;
-          tile.template add<1>(values, tokens.data(), tokens.size(), step);
+          tile.template add<1>(operands, tokens.data(), tokens.size(), step);
           tile.store_to(to + dim * kBlockSteps + step);
         }
       });
@@ -91,9 +92,10 @@ KVSIM_KERNEL(void, sum_all,
              (of, tokens, first_dim, dims, to))
 
 template <class Target, int kDims>
-KVSIM_INLINE void add_squares_of_tile(const TileValues& of, const Scaled& a,
+KVSIM_INLINE void add_squares_of_tile(const TileOperands& of, const Scaled& a,
                                       std::span<const EvictedTerm> evicted, const Scaled& b,
-                                      double* square, float* difference) {
+                                      SquareSums& sums_of_panel, double* square,
+                                      float* difference) {
   using Tile = ValueTile<Target, kDims>;
   const auto first_late = std::partition_point(evicted.begin(), evicted.end(),
                                                [](const auto& term) { return term.is_early(); });
@@ -118,7 +120,7 @@ KVSIM_INLINE void add_squares_of_tile(const TileValues& of, const Scaled& a,
     Tile tile;
     tile.template add<true>(of, early, step);
     tile.template add<false>(of, late, step);
-    tile.add_squares({from, a.scale}, b, step, square, difference);
+    tile.add_squares({from, a.scale}, b, step, sums_of_panel, square, difference);
   }
 }
 
@@ -126,12 +128,14 @@ template <class Target>
 KVSIM_INLINE void add_squares(const WeightedValues& of, const Scaled& a,
                               std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
                               int dims, double* square, float* difference) {
+  SquareSums sums;
   tile_by_tile<Target>(
       of, first_dim,
-      dims, [&]<int kDims>(const TileValues& tile, int dim) __attribute__((always_inline)) {
+      dims, [&]<int kDims>(const TileOperands& operands, int dim) __attribute__((always_inline)) {
         const std::ptrdiff_t at = std::ptrdiff_t{dim} * kBlockSteps;
-        add_squares_of_tile<Target, kDims>(tile, {a.rows + at, a.scale}, evicted,
-                                           {b.rows + at, b.scale}, square,
+        sums.is_start = dim % ValuePanels::kDims == 0;
+        add_squares_of_tile<Target, kDims>(operands, {a.rows + at, a.scale}, evicted,
+                                           {b.rows + at, b.scale}, sums, square,
                                            difference == nullptr ? nullptr : difference + at);
       });
 }

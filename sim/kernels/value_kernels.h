@@ -60,7 +60,9 @@ struct Scaled {
 
 /// square[s] += the sum over d < dims of x[d, s]², x = a.scale (a.rows - b.scale b.rows), where the
 /// products of `evicted`, in ascending order of first_row, first correct the rows of `a`, summed as
-/// by add_products(). Unless `difference` is null, it gets x: [dims, kBlockSteps].
+/// by add_products(). Unless `difference` is null, it gets x: [dims, kBlockSteps]. Squares are
+/// added in an order that only `dims` determines: in a full panel those of even dimensions and
+/// those of odd ones, then both.
 void add_squared_differences(const WeightedValues& of, const Scaled& a,
                              std::span<const EvictedTerm> evicted, int first_dim, const Scaled& b,
                              int dims, double* square, float* difference);

@@ -19,7 +19,10 @@ class ValuePanels {
   /// A copy of `value`, [tokens, value_dim].
   explicit ValuePanels(const Matrix& value)
       : num_tokens_(static_cast<std::size_t>(value.rows())),
-        rows_(num_panels(static_cast<std::size_t>(value.cols())) * num_tokens_, kStride) {
+        // At least a row per panel: kernels add to a panel's address even where it has no token.
+        rows_(num_panels(static_cast<std::size_t>(value.cols())) *
+                  std::max<std::size_t>(num_tokens_, 1),
+              kStride) {
     const auto dims = static_cast<int>(value.cols());
     for (int first = 0; first < dims; first += kDims) {
       float* to = rows_.row(first / kDims * num_tokens_);
@@ -30,10 +33,10 @@ class ValuePanels {
     }
   }
 
-  /// The values of all tokens, [tokens, kStride], in dimension `dim`, a multiple of kDims, and
-  /// kDims - 1 more.
-  const float* at(int dim) const {
-    return rows_.row(static_cast<std::size_t>(dim / kDims) * num_tokens_);
+  /// The values of all tokens, [tokens, kStride], in dimensions index * kDims to
+  /// index * kDims + kDims - 1.
+  const float* panel(int index) const {
+    return rows_.row(static_cast<std::size_t>(index) * num_tokens_);
   }
 
   static constexpr std::size_t bytes(std::size_t num_tokens, std::size_t value_dim) {

@@ -18,7 +18,7 @@ inline constexpr auto kRowMasks = [] {
 }();
 
 /// The weights and values of tokens that a tile is summed over, from its first dimension on.
-struct TileValues {
+struct TileOperands {
   const float* weight;  // [tokens, kBlockSteps]
   const float* value;   // [tokens, ValuePanels::kStride]
 
@@ -28,6 +28,18 @@ struct TileValues {
   KVSIM_INLINE const float* value_of(std::int32_t token) const {
     return value + std::ptrdiff_t{token} * ValuePanels::kStride;
   }
+};
+
+/// Dimensions of a tile of a full panel: as many as the registers hold.
+template <class Target>
+inline constexpr int kDimsOfPanelTile = Target::kRegisters * 3 / 8;
+
+/// Squares of a full panel's dimensions, summed over its tiles: those of even and of odd ones, so
+/// that registers of any number add them in the same order.
+struct SquareSums {
+  double even[kBlockSteps];
+  double odd[kBlockSteps];
+  bool is_start = true;  ///< the next tile is the panel's first
 };
 
 /// kDims dimensions of a sum over tokens at as many steps of a block as fill two vectors, in
@@ -52,7 +64,7 @@ struct ValueTile {
 
   /// kSign: 1, or -1 to subtract.
   template <int kSign>
-  KVSIM_INLINE void add(const TileValues& of, const std::int32_t* tokens, std::size_t count,
+  KVSIM_INLINE void add(const TileOperands& of, const std::int32_t* tokens, std::size_t count,
                         int step) {
     for (std::size_t i = 0; i < count; ++i) {
       const float* weight = of.weight_of(tokens[i]) + step;
@@ -81,7 +93,7 @@ struct ValueTile {
   /// Early terms are removed from rows before the middle, others added after it. The two halves of
   /// a block are either two vectors of a tile or two tiles.
   template <bool kAreEarly>
-  KVSIM_INLINE void add(const TileValues& of, std::span<const EvictedTerm> terms, int step) {
+  KVSIM_INLINE void add(const TileOperands& of, std::span<const EvictedTerm> terms, int step) {
     constexpr bool kHasBoth = kSteps == kBlockSteps;
     constexpr int kFirst = kHasBoth && !kAreEarly ? 1 : 0;
     constexpr int kEnd = kHasBoth && kAreEarly ? 1 : 2;
@@ -129,9 +141,12 @@ struct ValueTile {
     }
   }
 
-  /// add_squared_differences() of the tile's sums and the rows of `a`, at `step` and later.
-  KVSIM_INLINE void add_squares(const Scaled& a, const Scaled& b, int step, double* square,
-                                float* difference) const {
+  /// add_squared_differences() of the tile's sums and the rows of `a`, at `step` and later. The
+  /// squares of a panel's two tiles pass through `sums`; the second adds them.
+  KVSIM_INLINE void add_squares(const Scaled& a, const Scaled& b, int step, SquareSums& sums,
+                                double* square, float* difference) const {
+    constexpr bool kIsHalf = kDims == kDimsOfPanelTile<Target> && 2 * kDims == ValuePanels::kDims;
+    static_assert(kDims <= 4 || kDims == ValuePanels::kDims || (kIsHalf && kDims % 2 == 0));
 #pragma GCC unroll 4
     for (int part = 0; part < kParts; ++part) {
       const int at = step + part * kDoubles<Target>;
@@ -142,6 +157,10 @@ struct ValueTile {
       load(b_scale, b.scale + at);
       load(total, square + at);
       Doubles squares[2] = {};
+      if (kIsHalf && !sums.is_start) {
+        load(squares[0], sums.even + at);
+        load(squares[1], sums.odd + at);
+      }
 #pragma GCC unroll 12
       for (int d = 0; d < kDims; ++d) {
         Doubles x;
@@ -157,6 +176,11 @@ struct ValueTile {
         typename Vectors<Target>::HalfFloats rounded;
         convert(rounded, scaled);
         store(rounded, difference + d * kBlockSteps + at);
+      }
+      if (kIsHalf && sums.is_start) {
+        store(squares[0], sums.even + at);
+        store(squares[1], sums.odd + at);
+        continue;
       }
       total += (squares[0] + squares[1]) * (a_scale * a_scale);
       store(total, square + at);

@@ -28,7 +28,7 @@ TEST_CASE("kernels: values in panels are those of the tokens") {
   const Matrix value = some_values();
   const ValuePanels panels(value);
   for (int dim = 0; dim < kValueDim; ++dim) {
-    const float* panel = panels.at(dim - dim % ValuePanels::kDims);
+    const float* panel = panels.panel(dim / ValuePanels::kDims);
     CAPTURE(dim);
     for (int token = 0; token < kTokens; ++token) {
       REQUIRE(panel[token * ValuePanels::kStride + dim % ValuePanels::kDims] == value(token, dim));
@@ -75,6 +75,61 @@ TEST_CASE("kernels: products of weights and values add up, whatever the tile") {
       REQUIRE(sum[d * kBlockSteps + step] == Approx(expected).margin(1e-4));
       REQUIRE(common[d * kBlockSteps + step] == Approx(of_common).margin(1e-4));
     }
+  }
+}
+
+TEST_CASE("kernels: sums over no token are what they start from") {
+  const int dims = GENERATE(1, 12, 21);
+  const AlignedRows weight(0, kBlockSteps);
+  const ValuePanels panels(Matrix(0, dims));
+  const WeightedValues of{weight, panels};
+  const std::vector<double> before(dims * kBlockSteps, 5);
+  std::vector<double> sum(dims * kBlockSteps);
+  add_products(of, {}, 0, dims, before.data(), sum.data());
+  CHECK(sum == before);
+  std::vector<float> none(dims * kBlockSteps, 1);
+  sum_products(of, {}, 0, dims, none.data());
+  CHECK(none == std::vector<float>(none.size(), 0));
+  const std::vector<double> ones(kBlockSteps, 1);
+  std::vector<double> square(kBlockSteps, 0);
+  add_squared_differences(of, {before.data(), ones.data()}, {}, 0, {before.data(), ones.data()},
+                          dims, square.data(), nullptr);
+  CHECK(square == std::vector<double>(kBlockSteps, 0));
+}
+
+// In the order in which every processor adds them.
+double sum_of_squares(std::span<const double> x) {
+  double sum = 0;
+  while (!x.empty()) {
+    const std::size_t count = x.size() >= ValuePanels::kDims ? ValuePanels::kDims
+                              : x.size() >= 4                ? 4
+                                                             : 1;
+    double parts[2] = {};
+    for (std::size_t d = 0; d < count; ++d) parts[d % 2] += x[d] * x[d];
+    sum += parts[0] + parts[1];
+    x = x.subspan(count);
+  }
+  return sum;
+}
+
+TEST_CASE("kernels: squares are added in one order, however many registers there are") {
+  const int dims = GENERATE(range(12, 25));
+  const AlignedRows weight = some_weights();
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
+  // Floats, so that squares are exact, fused with their sum or not.
+  const std::vector<float> numbers = normal_numbers(dims * kBlockSteps, 1, 5);
+  const std::vector<double> a(numbers.begin(), numbers.end());
+  const std::vector<double> ones(kBlockSteps, 1);
+  const std::vector<double> b(a.size(), 0);
+  std::vector<double> square(kBlockSteps, 0);
+  add_squared_differences({weight, panels}, {a.data(), ones.data()}, {}, 0, {b.data(), ones.data()},
+                          dims, square.data(), nullptr);
+  for (int step = 0; step < kBlockSteps; ++step) {
+    CAPTURE(dims, step);
+    std::vector<double> x(dims);
+    for (int d = 0; d < dims; ++d) x[d] = a[d * kBlockSteps + step];
+    REQUIRE(square[step] == sum_of_squares(x));
   }
 }
 
