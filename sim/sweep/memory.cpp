@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "sim/kernels/attention_kernels.h"
-#include "sim/kernels/value_panels.h"
+#include "sim/outputs/tree_sums.h"
 #include "sim/results/paired_bootstrap.h"
 
 namespace kvsim {
@@ -16,6 +16,8 @@ constexpr std::size_t kNumber = sizeof(float);
 constexpr std::size_t kRowsAtOnce = 4096;     // that UnitRows reads of a file of small chunks
 constexpr std::size_t kFineDistances = 2048;  // of SlotRotation
 constexpr std::size_t kSampledNumbers = 7;    // of SampledMetrics, per step
+constexpr std::size_t kSharedSums = 2;        // of TreeSums, per edge, as measured
+constexpr std::size_t kNumbersPerStep = 4;    // of RetainedOutputs: three scales and a square
 
 /// Keys in panels, and per token the norm of the longest value so far.
 std::size_t pass_memory(const ReplayShape& shape) {
@@ -38,11 +40,18 @@ std::size_t measuring_memory(const ReplayShape& shape) {
   return shape.configurations * (errors + sets) + shape.gathered * weights;
 }
 
-/// Values, and the tokens of the sums from which the outputs of all caches follow.
+/// Values, and the sums from which the outputs of all caches follow: their tokens, a sum per node
+/// of the tree of caches and those that its edges share, scales and squares per step, and the
+/// tokens that are evicted in a block, one per step.
 std::size_t outputs_memory(const ReplayShape& shape) {
   const std::size_t values = ValuePanels::bytes(shape.num_tokens, shape.value_dim);
   const std::size_t copies = shape.needs_outputs ? 2 : 1;
-  return copies * values + (shape.num_tokens + 2 * shape.held) * sizeof(std::int32_t);
+  const std::size_t tokens = (shape.num_tokens + 2 * shape.held) * sizeof(std::int32_t);
+  const std::size_t sum = std::size_t{TreeSums::kMostDims} * kBlockSteps;
+  const std::size_t sums =
+      (shape.configurations + 1) * sum * (sizeof(double) + kSharedSums * kNumber);
+  const std::size_t per_step = kNumbersPerStep * sizeof(double) + sizeof(EvictedTerm);
+  return copies * values + tokens + sums + shape.configurations * kBlockSteps * per_step;
 }
 
 /// Gradients and the output projection, of which the layer has a copy; the differences of each

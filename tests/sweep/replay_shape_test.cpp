@@ -42,6 +42,15 @@ TEST_CASE("values are in the estimate of memory if the reference or a policy rea
   CHECK(with_values - replay_memory(shape) == shape.num_tokens * shape.value_dim * sizeof(float));
 }
 
+TEST_CASE("the sums of each configuration's outputs are in the estimate of memory") {
+  ReplayShape shape = shape_of("h2o");
+  shape.num_tokens = 1;
+  const std::size_t with_few = replay_memory(shape);
+  shape.configurations += 40;
+  constexpr std::size_t kSum = 24 * 32 * sizeof(double);  // dimensions, steps
+  CHECK(replay_memory(shape) - with_few > 40 * kSum);
+}
+
 TEST_CASE("what the model selects is in the estimate of memory") {
   ReplayShape shape = shape_of("h2o");
   const std::size_t without = replay_memory(shape);
