@@ -40,8 +40,9 @@ void TreeSums::link(std::span<const TokenSet> sets, std::span<const int> roots, 
 void TreeSums::list_terms(int num_tokens) {
   const auto list = [&](const TokenSet& tokens, std::vector<std::int32_t>& listed) {
     listed.resize(static_cast<std::size_t>(count_common(tokens.words(), tokens.words())));
-    std::int32_t* next = listed.data();
-    for_each_token_of(tokens, num_tokens, true, [&](std::int32_t token) { *next++ = token; });
+    std::int32_t* end = listed.data();
+    for_each_token_of(tokens, num_tokens, true, [&](std::int32_t token) { *end++ = token; });
+    listed.resize(static_cast<std::size_t>(end - listed.data()));
   };
   for (std::size_t i = 0; i < edges_.size(); ++i) {
     list(changes_[2 * i], terms_[i].added);

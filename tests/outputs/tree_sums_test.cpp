@@ -12,8 +12,8 @@ using namespace test_support;
 constexpr int kTokens = 400;
 constexpr int kDims = 30;
 
-AlignedRows some_weights() {
-  const std::vector<float> numbers = normal_numbers(kTokens * kBlockSteps, 1, 1);
+AlignedRows some_weights(int seed = 1) {
+  const std::vector<float> numbers = normal_numbers(kTokens * kBlockSteps, 1, seed);
   AlignedRows rows(kTokens, kBlockSteps);
   std::copy(numbers.begin(), numbers.end(), rows.row(0));
   return rows;
@@ -69,6 +69,37 @@ TEST_CASE("sums along a tree are those over each set", "[outputs]") {
       }
     }
   }
+}
+
+TEST_CASE("sets that are linked once are summed over any weights, and fewer sets after them",
+          "[outputs]") {
+  const AlignedRows weights[] = {some_weights(1), some_weights(3)};
+  const Matrix value = some_values();
+  const ValuePanels panels(value);
+  std::vector<TokenSet> sets = nested_sets();
+  TreeSums sums;
+  const auto check = [&] {
+    for (const AlignedRows& weight : weights) {
+      for (const int first : {0, TreeSums::kMostDims}) {
+        const int dims = std::min(TreeSums::kMostDims, kDims - first);
+        sums.sum({weight, panels}, first, dims);
+        for (std::size_t i = 0; i < sets.size(); ++i) {
+          CAPTURE(sets.size(), first, i);
+          const double expected = sum_over(sets[i], weight, value, 30, first + dims - 1);
+          CHECK(sums.rows(static_cast<int>(i))[(dims - 1) * kBlockSteps + 30] ==
+                Approx(expected).margin(1e-4));
+        }
+      }
+    }
+  };
+  sums.link(sets, {}, kTokens, {});
+  check();
+  sets.resize(3);
+  for (TokenSet& set : sets) {
+    for (int token = 0; token < kTokens; token += 2) set.erase(token);
+  }
+  sums.link(sets, {}, kTokens, {});
+  check();
 }
 
 TEST_CASE("the sums of a root are taken as given", "[outputs]") {
