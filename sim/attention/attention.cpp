@@ -73,12 +73,14 @@ class CpuPass final : public AttentionPass {
   void compute_output(HeadAttention& head) {
     const auto width = static_cast<std::size_t>(head.weight.cols());
     const auto dims = static_cast<int>(unit_.value.cols());
-    if (!values_) values_.emplace(unit_.value);
-    tokens_.resize(width);
-    std::iota(tokens_.begin(), tokens_.end(), 0);
+    if (!values_) {
+      values_.emplace(unit_.value);
+      tokens_.resize(static_cast<std::size_t>(unit_.num_tokens()));
+      std::iota(tokens_.begin(), tokens_.end(), 0);
+    }
     sums_.setZero(dims, kBlockSteps);
-    add_products({head.weight_by_token, *values_}, {.added = tokens_}, 0, dims, sums_.data(),
-                 sums_.data());
+    add_products({head.weight_by_token, *values_}, {.added = std::span(tokens_).first(width)}, 0,
+                 dims, sums_.data(), sums_.data());
     head.output.resize(head.weight.rows(), dims);
     for (int row = 0; row < head.output.rows(); ++row) {
       head.output.row(row) = sums_.col(row).transpose() / head.weight_sum[row];
@@ -90,7 +92,7 @@ class CpuPass final : public AttentionPass {
   KeyPanels keys_;
   std::vector<double> longest_value_;
   std::optional<ValuePanels> values_;  // set by the first compute_output()
-  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> tokens_;   // all, in order; set with values_
   MatrixDouble sums_;
 };
 

@@ -6,7 +6,7 @@
 namespace kvsim {
 namespace {
 
-constexpr std::size_t kLine = 16;  // floats of a cache line
+constexpr std::size_t kLine = kCacheLine / sizeof(float);
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <memory>
 #include <new>
 
+#include "sim/kernels/aligned_vector.h"
+
 namespace kvsim {
 
 /// Uninitialised rows of floats, each aligned to a cache line. resize() discards the contents.
@@ -20,7 +22,7 @@ class AlignedRows {
     if (rows * stride <= capacity_) return;
     // Blocks of steps widen gradually; the operating system maps unused memory lazily.
     capacity_ = std::max(rows * stride, 2 * capacity_);
-    data_.reset(static_cast<float*>(std::aligned_alloc(kLineBytes, capacity_ * sizeof(float))));
+    data_.reset(static_cast<float*>(std::aligned_alloc(kCacheLine, capacity_ * sizeof(float))));
     if (!data_) throw std::bad_alloc();
   }
 
@@ -28,7 +30,6 @@ class AlignedRows {
   const float* row(std::size_t index) const { return data_.get() + index * stride_; }
 
  private:
-  static constexpr std::size_t kLineBytes = 64;
   struct Free {
     void operator()(float* data) const { std::free(data); }
   };

@@ -6,12 +6,14 @@
 
 namespace kvsim {
 
-/// Allocates whole cache lines: a vector as wide as a line then lies in one, which a kernel loads
-/// and stores in half of the time that two take.
+inline constexpr std::size_t kCacheLine = 64;  ///< bytes
+
+/// Allocates from the beginning of a cache line: a vector as wide as a line then lies in one, where
+/// it would otherwise lie in two.
 template <class Number>
 struct LineAllocator {
   using value_type = Number;
-  static constexpr std::align_val_t kLine{64};
+  static constexpr std::align_val_t kLine{kCacheLine};
 
   LineAllocator() = default;
   template <class Other>

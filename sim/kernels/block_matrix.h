@@ -17,7 +17,7 @@ class BlockMatrix : public Eigen::Map<Matrix> {
 
   /// Discards the contents.
   void resize(Eigen::Index rows, Eigen::Index cols) {
-    constexpr Eigen::Index kLineFloats = 16;
+    constexpr Eigen::Index kLineFloats = kCacheLine / sizeof(float);
     values_.resize(static_cast<std::size_t>((rows * cols + kLineFloats - 1) / kLineFloats),
                    kLineFloats);
     new (static_cast<Map*>(this)) Map(values_.row(0), rows, cols);

@@ -54,7 +54,7 @@ class LowestByLane {
     Scores all = low_;
     for_each_half([&]<std::size_t kApart>() __attribute__((always_inline)) {
       Scores other;
-      swap<kApart>(all, other);
+      exchange_lanes<kApart>(all, other);
       lower(all, other);
     });
     Score low = all[0];
@@ -67,9 +67,9 @@ class LowestByLane {
       set_first(is_low, first);
       for_each_half([&]<std::size_t kApart>() __attribute__((always_inline)) {
         Places other;
-        swap<kApart>(first, other);
+        exchange_lanes<kApart>(first, other);
         first = other < first ? other : first;
-        swap<kApart>(count, other);
+        exchange_lanes<kApart>(count, other);
         count += other;
       });
       if (count[0] == -1) {  // most often one lane has it
@@ -112,10 +112,10 @@ class LowestByLane {
   }
 
   template <std::size_t kApart, class Vector>
-  KVSIM_INLINE static void swap(const Vector& vector, Vector& swapped) {
+  KVSIM_INLINE static void exchange_lanes(const Vector& vector, Vector& exchanged) {
     const auto set = [&]<std::size_t... i>(std::index_sequence<i...>)
         __attribute__((always_inline)) {
-      swapped = __builtin_shufflevector(vector, vector, (i ^ kApart)...);
+      exchanged = __builtin_shufflevector(vector, vector, (i ^ kApart)...);
     };
     set(std::make_index_sequence<kScores>());
   }

@@ -14,7 +14,7 @@ namespace kvsim {
 class ValuePanels {
  public:
   static constexpr int kDims = 12;
-  static constexpr int kStride = 16;  ///< floats from one token to the next
+  static constexpr int kStride = kCacheLine / sizeof(float);  ///< from one token to the next
 
   /// A copy of `value`, [tokens, value_dim].
   explicit ValuePanels(const Matrix& value)

@@ -52,7 +52,7 @@ class RetainedOutputs {
   using StepRow = std::array<double, kBlockSteps>;
 
   /// Per step, of the weights that a cache keeps; see scale_sums().
-  struct alignas(64) Scales {
+  struct alignas(kCacheLine) Scales {
     StepRow kept = {};
     StepRow inverse_kept = {};
     StepRow missing_share = {};

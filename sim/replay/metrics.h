@@ -14,7 +14,8 @@ class Metrics {
   /// Reserves memory for `num_errors` errors.
   void reserve(std::size_t num_errors) { errors_.reserve(num_errors); }
 
-  /// In this order.
+  /// In this order, since fp64 sums depend on it: the same order gives the same bits, whether added
+  /// one by one or many together.
   void add(std::span<const Measurement> measurements);
 
   /// Writes attention_recall .. bound_violations of `result`; no add() after it. Of `group_size`

@@ -46,9 +46,14 @@ UnitRecord::UnitRecord(const Unit& unit, const ReplayOptions& options)
 
 void UnitRecord::add(int head, int step, Measurement measurement) {
   measurement.has_error = steps_.takes_error(step);
-  metrics_.add({&measurement, 1});
-  if (steps_.protocol().reference == Reference::sample) sampled_.add(measurement);
+  sum({&measurement, 1});
   if (keep_trajectory_) set_trajectory(head, step, measurement);
+}
+
+void UnitRecord::sum(std::span<const Measurement> measurements) {
+  metrics_.add(measurements);
+  if (steps_.protocol().reference != Reference::sample) return;
+  for (const Measurement& measurement : measurements) sampled_.add(measurement);
 }
 
 void UnitRecord::set_trajectory(int head, int step, const Measurement& measurement) {
@@ -108,9 +113,7 @@ void UnitRecord::add_block(const ReplayedUnit& unit, const OutputDeltas& deltas,
       if (keep_trajectory_) set_trajectory(head, step, measurement);
     }
   }
-  metrics_.add(pending);
-  if (steps_.protocol().reference != Reference::sample) return;
-  for (const Measurement& measurement : pending) sampled_.add(measurement);
+  sum(pending);
 }
 
 Outcome UnitRecord::finish(CacheUsage usage, bool has_bound) && {

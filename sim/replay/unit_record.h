@@ -43,6 +43,9 @@ class UnitRecord {
   Outcome finish(CacheUsage usage, bool has_bound) &&;
 
  private:
+  /// Sums measurements that know whether they have errors, in this order.
+  void sum(std::span<const Measurement> measurements);
+
   void set_trajectory(int head, int step, const Measurement& measurement);
 
   int num_tokens_;

@@ -25,6 +25,43 @@ TEST_CASE("errors are summarised in any order", "[replay]") {
   CHECK(result.bound_violations == 0);
 }
 
+TEST_CASE("measurements give the same bits one by one, together, and in parts", "[replay]") {
+  std::vector<Measurement> all;
+  for (int i = 0; i < 23; ++i) {
+    const double share = 1.0 / (i + 3);
+    all.push_back({.attention_loss = share,
+                   .accesses = i,
+                   .misses = i / 2,
+                   .has_error = i % 4 != 1,
+                   .error = 3 * share,
+                   .squared = share * share,
+                   .predicted_kl = share / 7,
+                   .bound = i % 5 == 0 ? share : 5 * share});
+  }
+  // The sizes of parts, again and again.
+  const std::vector<std::size_t> sizes =
+      GENERATE(values<std::vector<std::size_t>>({{1}, {7, 0, 2, 5}, {22, 1}}));
+  CAPTURE(sizes);
+  Metrics metrics;
+  std::span<const Measurement> rest(all);
+  for (std::size_t part = 0; !rest.empty(); ++part) {
+    const std::size_t count = std::min(sizes[part % sizes.size()], rest.size());
+    metrics.add(rest.first(count));
+    rest = rest.subspan(count);
+  }
+  Result result;
+  metrics.summarize(2, result);
+  Metrics together;
+  together.add(all);
+  Result expected;
+  together.summarize(2, expected);
+  CHECK(expected.bound_violations == 4);
+  for (const Column& column : result_columns()) {
+    CAPTURE(column.name);
+    CHECK(column.get(result) == column.get(expected));
+  }
+}
+
 TEST_CASE("recall is what was not lost", "[replay]") {
   const Result result = summary({{.attention_loss = 0.5}, {.attention_loss = 0.25}, {}, {}});
   CHECK(result.attention_loss == 0.1875);
