@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "oracle/auction/lowest_values.h"
 #include "sim/kernels/candidate_kernels.h"
 
 namespace kvsim {
@@ -23,7 +22,8 @@ CandidateLists::CandidateLists(const Bidders& bidders, const Assignment& assignm
       found_tokens_(bidders.num_tokens()),
       found_sums_(bidders.num_tokens()) {}
 
-// Lists that were filled just now are taken as they are: of many equal values they hold only some.
+// Lists that were filled just now are taken as they are: of values that equal the limit they hold
+// only some.
 Offer CandidateLists::best_two(int bidder, double tolerance) {
   for (int fills = 0;; ++fills) {
     const List& list = lists_[bidder];
@@ -91,9 +91,14 @@ void CandidateLists::fill_wide(int bidder) {
   }
   if (found > kWide) {
     const float lower = limit_of_rank({found_sums_.data(), found}, kWide * 3 / 4, kWide);
+    // Where many values equal the limit, only the first of them fit; all lower ones do.
+    const auto end = found_sums_.begin() + static_cast<std::ptrdiff_t>(found);
+    auto equal = static_cast<std::ptrdiff_t>(kWide) -
+                 std::count_if(found_sums_.begin(), end, [&](float sum) { return sum < lower; });
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < found && kept < kWide; ++i) {
-      if (found_sums_[i] <= lower) found_tokens_[kept++] = found_tokens_[i];
+    for (std::size_t i = 0; i < found; ++i) {
+      if (found_sums_[i] > lower || (found_sums_[i] == lower && equal-- <= 0)) continue;
+      found_tokens_[kept++] = found_tokens_[i];
     }
     limit = lower;
     found = kept;

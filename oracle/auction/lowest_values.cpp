@@ -56,20 +56,30 @@ KVSIM_INLINE float limit_of_lowest(const float* values, std::size_t size, float 
   }
 }
 
-// Of many equal values it finds only some.
-KVSIM_INLINE std::size_t find_up_to(const float* values, std::size_t size, float limit,
-                                    std::int32_t* found) {
-  std::size_t count = 0;
+// Adds the first values from `least` to `most` to those that were found, up to kMostLowest in all.
+KVSIM_INLINE std::size_t find_between(const float* values, std::size_t size, float least,
+                                      float most, std::size_t count, std::int32_t* found) {
   for (std::size_t begin = 0; begin < size && count < kMostLowest; begin += kValuesTogether) {
     std::uint32_t low = 0;
     for (std::size_t i = 0; i < kValuesTogether; ++i) {
-      low |= values[begin + i] <= limit ? kValueBits[i] : 0;
+      const float value = values[begin + i];
+      low |= value >= least && value <= most ? kValueBits[i] : 0;
     }
     for (; low != 0 && count < kMostLowest; low &= low - 1) {
       found[count++] = static_cast<std::int32_t>(begin) + std::countr_zero(low);
     }
   }
   return count;
+}
+
+// More values than fit are at most `limit` only if many equal it: lower ones go first.
+KVSIM_INLINE std::size_t find_up_to(const float* values, std::size_t size, float limit,
+                                    std::int32_t* found) {
+  const std::size_t count = find_between(values, size, 0, limit, 0, found);
+  if (count < kMostLowest || limit == 0) return count;
+  const float below = std::bit_cast<float>(std::bit_cast<std::uint32_t>(limit) - 1);
+  const std::size_t lower = find_between(values, size, 0, below, 0, found);
+  return find_between(values, size, limit, limit, lower, found);
 }
 
 // Sorts by counting how many come before each, without branches.

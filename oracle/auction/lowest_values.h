@@ -19,8 +19,8 @@ struct Lowest {
 };
 
 /// Finds the lowest values that are at most `limit`, all or from half of kMostLowest to
-/// kMostLowest of them: their places by rising value, the lower place first among equals. Values
-/// are at least 0, and infinity is none.
+/// kMostLowest of them: their places by rising value, the lower place first among equals. A value
+/// that is not found is not lower than any that is. Values are at least 0, and infinity is none.
 Lowest find_lowest(std::span<const float> values, float limit, std::int32_t* places);
 
 /// values[i] becomes infinity where bidder_of[tokens[i]] is `bidder`.

@@ -1,7 +1,10 @@
+#include "oracle/auction/auction.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <tuple>
 
@@ -159,7 +162,11 @@ TEST_CASE("the lowest values are found in order, the lower place first among equ
         const auto is_before = [&](std::int32_t a, std::int32_t b) {
           return std::tuple(values[a], a) < std::tuple(values[b], b);
         };
-        CHECK(std::is_sorted(places.begin(), places.end(), is_before));
+        std::vector<std::int32_t> sorted(size);
+        std::iota(sorted.begin(), sorted.end(), 0);
+        std::sort(sorted.begin(), sorted.end(), is_before);
+        sorted.resize(lowest.count);
+        CHECK(places == sorted);
         const auto are_at_most = [&](float most) {
           return static_cast<std::size_t>(std::count_if(
               values.begin(), values.end(), [&](float x) { return x <= most && x < kNone; }));
@@ -171,6 +178,51 @@ TEST_CASE("the lowest values are found in order, the lower place first among equ
       }
     }
   }
+}
+
+TEST_CASE("few low values come before many equal ones, whichever are first", "[auction]") {
+  const bool low_first = GENERATE(false, true);
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  std::vector<float> values(2 * kValuesTogether, kNone);
+  std::fill_n(values.begin(), 43, .5F);
+  const std::int32_t first_low = low_first ? 0 : 40;
+  std::fill_n(values.begin() + first_low, 3, .1F);
+  std::vector<std::int32_t> places(kMostLowest);
+  const Lowest lowest = find_lowest(values, kNone, places.data());
+  std::vector<std::int32_t> expected(kMostLowest);
+  std::iota(expected.begin(), expected.begin() + 3, first_low);
+  std::iota(expected.begin() + 3, expected.end(), low_first ? 3 : 0);
+  CHECK(lowest.count == kMostLowest);
+  CHECK(places == expected);
+  CHECK(lowest.limit == .5F);
+}
+
+/// 300 rows in which every token gets .25, except for three that get nothing.
+Rows equal_rows(int first_low) {
+  Rows rows;
+  for (int step = 0; step < 300; ++step) {
+    rows.emplace_back(step + 1, .25F);
+    for (int token = first_low; token < std::min(first_low + 3, step + 1); ++token) {
+      rows.back()[static_cast<std::size_t>(token)] = 0;
+    }
+  }
+  return rows;
+}
+
+TEST_CASE("a list holds few low values of a row of equal ones, wherever they are", "[auction]") {
+  const int first_low = GENERATE(0, 250);
+  const FutureAttention losses(equal_rows(first_low));
+  const RemainingSums costs(losses);
+  const Bidders bidders(costs, losses, 30, 0);
+  const Assignment assignment(bidders);
+  CandidateLists lists(bidders, assignment);
+  const int bidder = bidders.stay() - 10;
+  const Offer offer = lists.best_two(bidder, 0);
+  CHECK(offer.token == first_low);
+  CHECK(offer.value == 0);
+  CHECK(offer.next_value == 0);
+  const std::vector<int> budgets = {30, 150};
+  check_equals_assignment(losses, budgets, 0);
 }
 
 TEST_CASE("a plan by auction does not depend on the other budgets", "[auction]") {
