@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "oracle/assignment/assignment_plans.h"
 #include "oracle/auction/auction_plan.h"
@@ -13,6 +16,7 @@
 #include "oracle/simulation.h"
 #include "oracle/step_losses.h"
 #include "policies/interface/policy_info.h"
+#include "sim/base/errors.h"
 #include "sim/protocol/budget.h"
 
 namespace kvsim {
@@ -49,26 +53,75 @@ CertifiedPlan only_plan(const EvictionSteps& steps, const Costs& costs, int budg
   return plan;
 }
 
-CertifiedPlan plan_by_auction(const EvictionSteps& steps, const Costs& costs,
-                              const CacheSize& cache) {
-  const Bidders bidders(*costs, steps, cache.budget, cache.recent);
-  auto plan = auction_plan(bidders, steps);
-  if (!plan) plan = assignment_plans(steps, costs, {&cache, 1}, true).front();
-  if (is_proven(*plan, bidders.total())) return std::move(*plan);
+/// The sum of the costs of all tokens at their own steps.
+double total_cost(const RemainingSums& costs, int num_tokens) {
+  double total = 0;
+  for (int step = 0; step < num_tokens; ++step) total += double{costs.row(step)[step]};
+  return total;
+}
+
+// Costs do not rise with the step, so that one that is not finite is in the sum.
+void check_finite(const Future& head, const RemainingSums& costs, const std::string& cost) {
+  const double total = total_cost(costs, head.num_tokens());
+  if (std::isfinite(total)) return;
+  const UnitName& name = head.unit().name;
+  throw DataError(fmt::format(
+      "sequence {} layer {} KV head {}: optimal expected finite losses with cost={}, found a sum "
+      "of {}; look for numbers too large in the trace, or choose another cost",
+      name.sequence, name.layer, name.kv_head, cost, total));
+}
+
+void check_proven(const EvictionSteps& steps, double total, const CacheSize& cache,
+                  const CertifiedPlan& plan) {
+  if (is_proven(plan, total)) return;
   throw UnprovenOptimum(fmt::format(
       "optimal at a budget of {} of {} tokens: expected a bound of {:.17g}, proved {:.17g}; please "
       "report this, with the trace",
-      cache.budget, steps.num_tokens(), plan->loss, plan->bound));
+      cache.budget, steps.num_tokens(), plan.loss, plan.bound));
+}
+
+/// The places of caches that lack a plan, in groups that one pass plans together.
+std::vector<std::vector<std::size_t>> left_to_pass(
+    const EvictionSteps& steps, std::span<const CacheSize> caches,
+    std::span<const std::optional<CertifiedPlan>> plans) {
+  std::map<std::size_t, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    if (plans[i]) continue;
+    const auto recent = static_cast<std::size_t>(caches[i].recent);
+    groups[steps.protocol().evicts_every_step() ? recent : i].push_back(i);
+  }
+  std::vector<std::vector<std::size_t>> places;
+  for (auto& [key, group] : groups) places.push_back(std::move(group));
+  return places;
+}
+
+std::vector<CertifiedPlan> plan_by_auction(const Future& head, const EvictionSteps& steps,
+                                           const Costs& costs, std::span<const CacheSize> caches) {
+  std::vector<std::optional<CertifiedPlan>> plans(caches.size());
+  side_by_side(caches.size(), head.planning_threads(), head.interrupted(), [&](std::size_t i) {
+    plans[i] = auction_plan(Bidders(*costs, steps, caches[i].budget, caches[i].recent), steps);
+  });
+  const auto left = left_to_pass(steps, caches, plans);
+  side_by_side(left.size(), head.planning_threads(), head.interrupted(), [&](std::size_t group) {
+    std::vector<CacheSize> of_group;
+    for (const std::size_t i : left[group]) of_group.push_back(caches[i]);
+    std::vector<CertifiedPlan> found = assignment_plans(steps, costs, of_group, true);
+    for (std::size_t i = 0; i < found.size(); ++i) plans[left[group][i]] = std::move(found[i]);
+  });
+  const double total = total_cost(*costs, steps.num_tokens());
+  std::vector<CertifiedPlan> proven;
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    check_proven(steps, total, caches[i], *plans[i]);
+    proven.push_back(std::move(*plans[i]));
+  }
+  return proven;
 }
 
 /// `steps` are those of the head, or of its pages.
 std::vector<CertifiedPlan> plan_few(const Future& head, const EvictionSteps& steps,
                                     const Costs& costs, std::span<const CacheSize> caches) {
-  if (!by_auction(steps)) return assignment_plans(steps, costs, caches, true);
-  std::vector<CertifiedPlan> plans(caches.size());
-  side_by_side(caches.size(), head.planning_threads(), head.interrupted(),
-               [&](std::size_t i) { plans[i] = plan_by_auction(steps, costs, caches[i]); });
-  return plans;
+  return by_auction(steps) ? plan_by_auction(head, steps, costs, caches)
+                           : assignment_plans(steps, costs, caches, true);
 }
 
 std::vector<CertifiedPlan> plan_all(const Future&, const EvictionSteps& steps, const Costs& costs,
@@ -129,6 +182,7 @@ class Optimal final : public HeadPlanner {
                                          const StepRows& losses,
                                          std::span<const int> budgets) const {
     const Costs costs = std::make_shared<const RemainingSums>(losses);
+    check_finite(head, *costs, params_.choice("cost"));
     const bool by_token = head.protocol().paging.is_by_token();
     return by_token ? plan_with(solve, head, costs, budgets)
                     : plan_pages(solve, head, *costs, budgets);

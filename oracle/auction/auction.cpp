@@ -18,8 +18,9 @@ void push(std::vector<std::pair<double, int>>& heap, std::pair<double, int> cand
 
 }  // namespace
 
-Auction::Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists)
-    : bidders_(bidders), assignment_(assignment), lists_(lists) {
+Auction::Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists,
+                 long most_taken)
+    : bidders_(bidders), assignment_(assignment), lists_(lists), most_taken_(most_taken) {
   for (int bidder = 0; bidder < bidders.count(); ++bidder) {
     if (lists.has_list(bidder)) continue;
     Candidates& candidates = candidates_[bidder];
@@ -32,12 +33,11 @@ Auction::Auction(const Bidders& bidders, Assignment& assignment, CandidateLists&
   }
 }
 
-bool Auction::run(double epsilon, long& most) {
-  taken_ = 0;
+bool Auction::run(double epsilon) {
   release_worse_than(epsilon);
   for (;;) {
     poll_interrupt();
-    if (taken_ > most) return false;
+    if (taken_ > most_taken_) return false;
     if (!lacking_.empty()) {
       const int bidder = lacking_.back();
       lacking_.pop_back();
@@ -47,7 +47,6 @@ bool Auction::run(double epsilon, long& most) {
       lacking_unlisted_.pop_back();
       if (assignment_.missing(bidder) > 0) bid_without_list(bidder, epsilon);
     } else {
-      most -= taken_;
       return true;
     }
   }

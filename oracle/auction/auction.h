@@ -15,12 +15,12 @@ namespace kvsim {
 /// saves more than a few epsilon.
 class Auction {
  public:
-  Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists);
+  /// A run gives up once more than `most_taken` tokens were taken in all runs.
+  Auction(const Bidders& bidders, Assignment& assignment, CandidateLists& lists, long most_taken);
 
   /// Releases what its bidder would exchange for a gain of more than epsilon, and lets bidders bid.
-  /// Returns whether it came to an end within `most` tokens taken, of which it takes off what it
-  /// used. Throws Interrupted.
-  bool run(double epsilon, long& most);
+  /// Returns whether it came to an end. Throws Interrupted.
+  bool run(double epsilon);
 
  private:
   void release_worse_than(double epsilon);
@@ -44,7 +44,8 @@ class Auction {
   std::vector<int> lacking_unlisted_;  // those without
   std::map<int, Candidates> candidates_;  // per bidder without a list, heaps
   std::vector<std::pair<double, int>> lowest_;
-  long taken_ = 0;  // tokens
+  long most_taken_;
+  long taken_ = 0;  // tokens, in all runs
 };
 
 }  // namespace kvsim

@@ -25,25 +25,19 @@ constexpr double kFirstOfMerged = .001;
 constexpr double kFirst = .00004;
 constexpr double kFall = 5;
 
-// Tokens taken in an auction per token of the text, at most, and of a short text in all: where a
-// bidder hardly has a choice, prices rise so far that the pass for all budgets takes less time.
-// Mostly 20 to 300 per token are taken.
-constexpr long kMostTaken = 1000;
-constexpr long kMostOfShort = 1'000'000;
-
 /// Returns whether it came to an end.
 bool run_auction(const Bidders& bidders, double first, std::span<const double> epsilons,
-                 Assignment& assignment, CandidateLists& lists) {
-  Auction auction(bidders, assignment, lists);
-  long most = std::max(kMostTaken * bidders.num_tokens(), kMostOfShort);
+                 const AuctionLimits& limits, Assignment& assignment, CandidateLists& lists) {
+  const long most_taken = std::max(limits.taken * bidders.num_tokens(), limits.taken_at_least);
+  Auction auction(bidders, assignment, lists, most_taken);
   const double tokens_each = bidders.num_tokens() / (1.0 + bidders.units(bidders.stay()));
   double start = first * tokens_each;
   while (start > epsilons[0]) {
-    if (!auction.run(start * bidders.scale(), most)) return false;
+    if (!auction.run(start * bidders.scale())) return false;
     start /= kFall;
   }
   for (const double epsilon : epsilons) {
-    if (!auction.run(epsilon * bidders.scale(), most)) return false;
+    if (!auction.run(epsilon * bidders.scale())) return false;
   }
   return true;
 }
@@ -54,11 +48,24 @@ int merged_units(const Bidders& bidders) {
 }
 
 /// Empty if the auction did not come to an end.
-std::vector<double> prices_of_merged(const Bidders& bidders) {
+std::vector<double> prices_of_merged(const Bidders& bidders, const AuctionLimits& limits) {
   Assignment assignment(bidders);
   CandidateLists lists(bidders, assignment);
-  if (!run_auction(bidders, kFirstOfMerged, kMergedEpsilons, assignment, lists)) return {};
+  if (!run_auction(bidders, kFirstOfMerged, kMergedEpsilons, limits, assignment, lists)) return {};
   return assignment.prices();
+}
+
+/// Empty if it was not found within the limits. Lists take most of the memory, and end here.
+std::optional<Assignment> least_loss(const Bidders& bidders, const AuctionLimits& limits) {
+  const std::vector<double> prices =
+      prices_of_merged(bidders.merged(merged_units(bidders)), limits);
+  if (prices.empty()) return {};
+  Assignment assignment(bidders, prices);
+  CandidateLists lists(bidders, assignment);
+  if (!run_auction(bidders, kFirst, kEpsilons, limits, assignment, lists)) return {};
+  Refinement refinement(bidders, assignment, lists);
+  if (!refinement.run(limits.corrections * bidders.count())) return {};
+  return assignment;
 }
 
 /// What a bidder pays for its last token at least: its lowest value.
@@ -105,25 +112,20 @@ CertifiedPlan keep_all(const EvictionSteps& steps) {
 }  // namespace
 
 std::optional<CertifiedPlan> auction_plan(const Bidders& bidders, const EvictionSteps& steps,
-                                          int most_corrections) {
+                                          const AuctionLimits& limits) {
   if (bidders.stay() == 0) return keep_all(steps);
-  const std::vector<double> prices = prices_of_merged(bidders.merged(merged_units(bidders)));
-  if (prices.empty()) return {};
-  Assignment assignment(bidders, prices);
-  CandidateLists lists(bidders, assignment);
-  if (!run_auction(bidders, kFirst, kEpsilons, assignment, lists)) return {};
-  Refinement refinement(bidders, assignment, lists);
-  if (!refinement.run(static_cast<long>(most_corrections) * bidders.count())) return {};
+  const std::optional<Assignment> assignment = least_loss(bidders, limits);
+  if (!assignment) return {};
   const bool has_slot_prices = steps.protocol().evicts_every_step();
   const std::vector<double> token_price =
-      has_slot_prices ? least_prices(bidders, assignment) : assignment.prices();
+      has_slot_prices ? least_prices(bidders, *assignment) : assignment->prices();
   const std::vector<double> bidder_price = bidder_prices(bidders, token_price);
   CertifiedPlan plan;
-  plan.loss = assignment.loss(bidders);
+  plan.loss = assignment->loss(bidders);
   plan.bound = std::clamp(dual_bound(bidders, token_price, bidder_price), 0.0, plan.loss);
   if (!is_proven(plan, bidders.total())) return {};
   for (int token = 0; token < bidders.num_tokens(); ++token) {
-    plan.schedule.push_back(bidders.step(assignment.bidder_of(token)));
+    plan.schedule.push_back(bidders.step(assignment->bidder_of(token)));
   }
   if (has_slot_prices) plan.slot_price = slot_prices(bidders, bidder_price);
   return plan;

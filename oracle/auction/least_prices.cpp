@@ -47,6 +47,7 @@ class PriceFalls {
       settle(nearest_.take(fall), fall);
     }
     std::vector<double> prices;
+    prices.reserve(wanted_from_.size());
     const double base = level_.back();
     for (int token = 0; token < bidders_.num_tokens(); ++token) {
       const int bidder = assignment_.bidder_of(token);

@@ -4,7 +4,10 @@
 #include <stdexcept>
 #include <vector>
 
+#include "oracle/assignment/assignment_plans.h"
+#include "oracle/auction/auction_plan.h"
 #include "policies/registry/registry.h"
+#include "policies/registry/spec.h"
 #include "sim/base/interrupt.h"
 #include "sim/replay/planner.h"
 #include "tests/support/units.h"
@@ -47,6 +50,31 @@ TEST_CASE("a long text's plans do not depend on threads or on other budgets", "[
     CHECK(plan.proof->loss_bound <= plan.proof->loss);
     CHECK(plan.proof->loss_bound >= plan.proof->loss * (1 - 2e-7));
     CHECK(plan.proof->recall_bound.value() == Approx(1 - plan.proof->loss_bound).epsilon(1e-6));
+  }
+}
+
+TEST_CASE(
+    "from 511 to 512 tokens losses stay those of the pass, with threads and without an auction",
+    "[auction]") {
+  const int tokens = GENERATE(511, 512);
+  const int interval = GENERATE(1, 16);
+  const Unit unit = test_support::uniform_unit({.tokens = tokens});
+  const auto backend = make_cpu_backend();
+  const EvictionSteps steps = eviction_steps(unit, {.eviction_interval = interval});
+  const Future future(unit, steps, *backend, nullptr, 4);
+  const auto costs = std::make_shared<const RemainingSums>(future.attention());
+  const std::vector<int> budgets = {4, 51, 204};
+  std::vector<CacheSize> caches;
+  for (const int budget : budgets) caches.push_back({.budget = budget, .recent = 3});
+  const auto expected = assignment_plans(steps, costs, caches, true);
+  CHECK(auction_plan(Bidders(*costs, steps, 4, 3), steps).has_value() == (interval == 1));
+  CHECK(auction_plan(Bidders(*costs, steps, 51, 3), steps));
+  const Spec optimal("optimal:recent=3");
+  const auto planner = optimal.policy().make_planner(optimal.params());
+  const std::vector<Plan> plans = planner->plan({&future, 1}, {&budgets, 1}).front();
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    CAPTURE(tokens, interval, budgets[i]);
+    CHECK(plans[i].proof->loss == Approx(expected[i].loss / tokens).epsilon(1e-12));
   }
 }
 
