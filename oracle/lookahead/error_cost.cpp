@@ -75,8 +75,8 @@ class HeadErrors {
     std::array<double, kStepsTogether> with_output = {};
   };
 
-  // Several steps at a time, because every term of a single sum would wait for the last. Beyond the
-  // last step it is that again.
+  // Several steps at a time, because every term of a single sum would wait for the last. A
+  // last group of fewer steps repeats the last one; its extra sums are not used.
   Products products_of(int begin, int last) const {
     std::array<const double*, kStepsTogether> numerator;
     std::array<const double*, kStepsTogether> output;
