@@ -88,9 +88,13 @@ std::size_t sampling_memory(const ReplayShape& shape) {
   return pass_memory(shape) + step + shape.samples * (measured + draws);
 }
 
-/// How many tables oracles take, of a number per step and token.
-std::size_t num_tables(const ReplayShape& shape) {
-  return (shape.losses ? 1 : 0) + (shape.oracles ? 3 : 0);
+/// Tables of a number per step and token, of which the third of an oracle is gone where it plans a
+/// budget: of a short text that takes more.
+std::size_t oracle_memory(const ReplayShape& shape) {
+  const std::size_t table = shape.num_tokens * (shape.num_tokens + 1) / 2 * kNumber;
+  const std::size_t of_losses = shape.losses ? table : 0;
+  if (!shape.oracles) return of_losses;
+  return of_losses + 2 * table + std::max(table, planning_memory(shape));
 }
 
 /// Tokens, those that the model selects, and so many rows of the vectors.
@@ -136,11 +140,11 @@ std::size_t replay_memory(const ReplayShape& shape) {
            shape.stored_forms * recorded + outputs_memory(shape) + measuring_memory(shape) +
            weighed_outputs_memory(shape);
   const std::size_t exact_values = shape.losses ? n * shape.value_dim * sizeof(double) : 0;
-  return bytes + num_tables(shape) * (n * (n + 1) / 2) * kNumber + exact_values;
+  return bytes + oracle_memory(shape) + exact_values;
 }
 
 std::size_t planning_memory(const ReplayShape& shape) {
-  constexpr std::size_t kCandidates = 1600;  // lists, prices and the schedule, per token
+  constexpr std::size_t kCandidates = 1700;  // lists, prices and the schedule, per token
   return shape.num_tokens * kCandidates;
 }
 

@@ -32,6 +32,16 @@ TEST_CASE("only optimal plans by an auction, and only a long text") {
   CHECK_FALSE(plans_by_auction(Spec("certificate"), 4096));
 }
 
+TEST_CASE("what planning a budget of a short text takes is in the estimate of memory") {
+  const std::size_t tokens = GENERATE(512, 4096);
+  ReplayShape shape{.num_tokens = tokens};
+  const std::size_t without = replay_memory(shape);
+  shape.oracles = true;
+  const std::size_t table = tokens * (tokens + 1) / 2 * sizeof(float);
+  const std::size_t planning = tokens == 512 ? planning_memory(shape) : table;
+  CHECK(replay_memory(shape) - without == 2 * table + planning);
+}
+
 TEST_CASE("values are in the estimate of memory if the reference or a policy reads them") {
   CHECK(shape_of("window").reads_values);
   CHECK_FALSE(shape_of("window", Reference::none).reads_values);
