@@ -51,11 +51,20 @@ Count replaying(const Spec& policy, const Rules& rules, const UnitSizes& unit, C
   return scoring == nullptr ? sum : sum + scoring(policy.params(), unit, held);
 }
 
-/// The plan of an oracle for one budget.
-Count planning_budget(const Spec& policy, const UnitSizes& unit, Count held) {
+/// The text that an oracle plans which knows pages: its tokens are the pages.
+UnitSizes in_pages(UnitSizes unit, const Paging& paging) {
+  unit.tokens = paging.pages_for(static_cast<int>(unit.tokens));
+  unit.steps = paging.pages_for(static_cast<int>(unit.steps));
+  return unit;
+}
+
+/// The plan of an oracle for one budget. `planned` is in pages.
+Count planning_budget(const Spec& policy, const UnitSizes& unit, const UnitSizes& planned,
+                      Count held) {
   const TimeEstimate cost = policy.policy().planning_cost;
   if (cost != nullptr) return cost(policy.params(), unit, held);
-  return plans_by_auction(policy, static_cast<std::size_t>(unit.tokens)) ? 20 * unit.pairs() : 0;
+  if (!plans_by_auction(policy, static_cast<std::size_t>(planned.tokens))) return 0;
+  return 12'000 * planned.tokens + 13 * planned.pairs() / 2;
 }
 
 /// What the caches of a configuration hold at most.
@@ -88,20 +97,22 @@ std::int64_t estimated_nanoseconds(const SweepPlan& plan, const SweepJob& job) {
   if (job.needs_profiles) sum += reading_nanoseconds(unit) + profile(unit);
   if (shape.oracles) sum += future_nanoseconds(unit);
   if (shape.losses) sum += 25 * unit.pairs() * unit.group;
-  std::map<std::size_t, Count> smallest;  // budget of each oracle
+  const UnitSizes planned = in_pages(unit, protocol.paging);
+  std::map<std::size_t, Count> smallest;  // budget of each oracle, in pages
   for (const PlannedReplay& replay : job.replays) {
     const Spec& policy = plan.policy_of(replay);
     const Rules& rules = *replay.rules;
     const Count held = held_by(plan.request, replay, rules, unit);
     sum += replaying(policy, rules, unit, held, protocol);
     if (!policy.is_oracle()) continue;
-    sum += planning_budget(policy, unit, held);
-    if (plans_by_auction(policy, static_cast<std::size_t>(unit.tokens))) continue;
-    Count& budget = smallest.emplace(replay.policy, replay.budget).first->second;
-    budget = std::min<Count>(budget, replay.budget);
+    sum += planning_budget(policy, unit, planned, held);
+    if (plans_by_auction(policy, static_cast<std::size_t>(planned.tokens))) continue;
+    const Count pages = replay.budget / protocol.paging.size;
+    Count& budget = smallest.emplace(replay.policy, pages).first->second;
+    budget = std::min(budget, pages);
   }
   for (const auto& [policy, budget] : smallest) {
-    sum += planning_nanoseconds(plan.request.policies[policy], unit, budget);
+    sum += planning_nanoseconds(plan.request.policies[policy], planned, budget);
   }
   return sum * static_cast<Count>(job.units.size());
 }

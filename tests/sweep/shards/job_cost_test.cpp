@@ -69,6 +69,25 @@ TEST_CASE("job cost: an oracle that plans all budgets at once plans once, anothe
   CHECK(cost_of(synthetic.with("greedy", budgets)) > 2 * cost_of(synthetic.with("greedy")));
 }
 
+TEST_CASE("job cost: an auction plans each budget") {
+  const Synthetic synthetic;
+  const auto budgets = std::vector<std::string>{"20%", "21%", "22%", "23%"};
+  CHECK(cost_of(synthetic.with("optimal", budgets)) > 2 * cost_of(synthetic.with("optimal")));
+}
+
+TEST_CASE("job cost: an oracle plans pages as the tokens of a shorter text") {
+  const Synthetic synthetic;
+  const auto planning = [&](int page_size) {
+    SweepRequest wanted = synthetic.with("optimal", {"128"}, 1024);
+    wanted.protocol.paging.size = page_size;
+    const std::int64_t with_plan = cost_of(wanted);
+    wanted.policies = {Spec("belady")};
+    return with_plan - cost_of(wanted);
+  };
+  CHECK(planning(1) == 12'000 * 1024 + 13 * (1024 * 1025 / 2) / 2);
+  CHECK(planning(16) < planning(1) / 100);
+}
+
 TEST_CASE("job cost: without a reference, or with a sample, a long text costs less") {
   const Synthetic synthetic;
   SweepRequest wanted = synthetic.with("window", {"64"}, 2048);
