@@ -26,16 +26,16 @@ std::optional<double> rank_correlation(std::span<const double> a, std::span<cons
   return correlation_of_ranks(ranks(a), ranks(b));
 }
 
-std::optional<double> correlation_of_ranks(std::span<const double> rank_a,
-                                           std::span<const double> rank_b) {
-  const double mean = (static_cast<double>(rank_a.size()) + 1) / 2;
+std::optional<double> correlation_of_ranks(std::span<const double> ranks_a,
+                                           std::span<const double> ranks_b) {
+  const double mean = (static_cast<double>(ranks_a.size()) + 1) / 2;
   double covariance = 0;
   double variance_a = 0;
   double variance_b = 0;
-  for (std::size_t i = 0; i < rank_a.size(); ++i) {
-    covariance += (rank_a[i] - mean) * (rank_b[i] - mean);
-    variance_a += (rank_a[i] - mean) * (rank_a[i] - mean);
-    variance_b += (rank_b[i] - mean) * (rank_b[i] - mean);
+  for (std::size_t i = 0; i < ranks_a.size(); ++i) {
+    covariance += (ranks_a[i] - mean) * (ranks_b[i] - mean);
+    variance_a += (ranks_a[i] - mean) * (ranks_a[i] - mean);
+    variance_b += (ranks_b[i] - mean) * (ranks_b[i] - mean);
   }
   if (variance_a == 0 || variance_b == 0) return std::nullopt;
   return covariance / std::sqrt(variance_a * variance_b);
