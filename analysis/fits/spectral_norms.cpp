@@ -48,29 +48,29 @@ double by_lanczos(const Square& gram, Vector& vector, Eigen::Index& count) {
   const Eigen::Index most = std::min(kMostVectors, gram.rows());
   Square basis(gram.rows(), most);
   Vector diagonal(most);
-  Vector beside(most);
+  Vector off_diagonal(most);
   basis.col(0) = vector.normalized();
   for (Eigen::Index k = 0;; ++k) {
     Vector next = gram.selfadjointView<Eigen::Lower>() * basis.col(k);
     diagonal[k] = basis.col(k).dot(next);
     const auto found = basis.leftCols(k + 1);
     for (int twice = 0; twice < 2; ++twice) next -= found * (found.transpose() * next);
-    beside[k] = next.norm();
+    off_diagonal[k] = next.norm();
     count = k + 1;
-    const bool is_complete = count == most || !(beside[k] > 1e-14 * std::abs(diagonal[0]));
+    const bool is_complete = count == most || !(off_diagonal[k] > 1e-14 * std::abs(diagonal[0]));
     if (is_complete || (count >= first_check && count % kBetweenChecks == 0)) {
       Eigen::SelfAdjointEigenSolver<Square> ritz;
-      ritz.computeFromTridiagonal(diagonal.head(count), beside.head(count - 1));
+      ritz.computeFromTridiagonal(diagonal.head(count), off_diagonal.head(count - 1));
       if (ritz.info() != Eigen::Success) return std::numeric_limits<double>::quiet_NaN();
       const double largest = ritz.eigenvalues()[count - 1];
       const double gap = count == 1 ? largest : largest - ritz.eigenvalues()[count - 2];
-      const double residual = beside[k] * ritz.eigenvectors()(count - 1, count - 1);
+      const double residual = off_diagonal[k] * ritz.eigenvectors()(count - 1, count - 1);
       if (is_complete || residual * residual < kTolerance / 10 * largest * gap) {
         vector = found * ritz.eigenvectors().col(count - 1);
         return rayleigh_quotient(gram, vector);
       }
     }
-    basis.col(count) = next / beside[k];
+    basis.col(count) = next / off_diagonal[k];
   }
 }
 
