@@ -40,7 +40,7 @@ from .verbs.replay import Replay, replay
 from .verbs.sweep import sweep
 from .verbs.synth import synth
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ComparisonWarning",
     "DataError",

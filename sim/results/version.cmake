@@ -1,6 +1,6 @@
 # Writes OUTPUT, the source file of version(), unless it says the same already.
-#   cmake -D ROOT=SOURCES -D RELEASE=0.1.0 -D OUTPUT=FILE.cpp -P version.cmake
-# The version is the release and, in a git checkout, its revision: 0.1.0+g1a2b3c4, with .dirty if
+#   cmake -D ROOT=SOURCES -D RELEASE=0.2.0 -D OUTPUT=FILE.cpp -P version.cmake
+# The version is the release and, in a git checkout, its revision: 0.2.0+g1a2b3c4, with .dirty if
 # files that git tracks differ from it. For a source archive, which has no git, OUTPUT=version.txt in
 # its root keeps the version.
 cmake_minimum_required(VERSION 3.25)

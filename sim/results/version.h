@@ -4,7 +4,7 @@
 
 namespace kvsim {
 
-/// The release and the source revision, as in "0.1.0+g1a2b3c4.dirty": the column kvsim_version.
+/// The release and the source revision, as in "0.2.0+g1a2b3c4.dirty": the column kvsim_version.
 std::string version();
 
 /// The version of the engine's numbers, a part of every policy_code. Raise it when a change to the
