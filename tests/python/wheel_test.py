@@ -138,6 +138,12 @@ def test_the_wheel_brings_all_that_it_needs(tmp_path):
     assert (tmp_path / "page" / "index.html").is_file()
 
 
+@needs_wheel
+def test_the_wheel_is_small_enough_to_publish():
+    """An algorithm of OpenSSL that is looked up by name brings all of them, 1.5 MB a program."""
+    assert (ROOT / WHEEL).stat().st_size < 13e6
+
+
 @pytest.fixture
 def source_archive():
     (archive,) = (ROOT / WHEEL).parent.glob("*.tar.gz")
