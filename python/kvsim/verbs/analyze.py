@@ -32,21 +32,58 @@ def analyze(
 ) -> dict[str, pd.DataFrame]:
     """Analyses of the selected units: a frame per table.
 
-    >>> tables = kvsim.analyze(trace, what="persistence,sparsity")
-    >>> tables["persistence"].persistence_ratio.mean()
-
-    Arguments:
-      what: names of analyses, in a list or separated by ",", with their parameters:
+    Parameters
+    ----------
+    trace : path, Trace, or sequence of these
+        What to analyse.
+    what : str or sequence of str
+        Names of analyses, in a list or separated by ",", with their parameters:
         "sparsity:threshold=0.1"; "all": every one that trace and arguments allow. `kvsim analyze
         --help` lists them.
-      policies, budgets: as for kvsim.sweep, for analyses of replays; both or neither.
-      trace, mode, threads, progress: as for kvsim.sweep.
-      output: a result file (SQLite), where rows of the same key are replaced.
-      options: see kvsim.Options, without reference and every.
+    policies : str, class, or sequence of these, optional
+        For analyses of replays, as for `kvsim.sweep`; only together with `budgets`.
+    budgets : str, int, float, or sequence of these, optional
+        As for `kvsim.sweep`; only together with `policies`.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    threads : int, optional
+        Units worked on at once; see `kvsim.Options`.
+    output : path, optional
+        A result file (SQLite), where rows of the same key are replaced.
+    progress : bool or callable, optional
+        As for `kvsim.sweep`, in units.
+    **options : Options
+        See `kvsim.Options`, without reference and every.
 
-    Returns a dict from the name of a table, which is that of its analysis with "_" for "-", to its
-    frame, ordered by its key; the table `unit` describes the units. The numbers are those of
-    `kvsim analyze`, bit for bit. Raises what kvsim.sweep raises.
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        From the name of a table, which is that of its analysis with "_" for "-", to its frame,
+        ordered by its key. The table `unit` describes the units. The attrs of a frame say what it
+        shows, its source, and the meaning and unit of each column.
+
+    Raises
+    ------
+    UsageError
+        For only one of `policies` and `budgets`; else as `kvsim.sweep`.
+    DataError, KvsimError, KeyboardInterrupt
+        As `kvsim.sweep`.
+    Exception
+        What a policy of Python raises, as `kvsim.sweep`.
+
+    Warns
+    -----
+    KvsimWarning
+        As `kvsim.sweep`.
+
+    Notes
+    -----
+    The numbers are those of `kvsim analyze`, bit for bit.
+
+    Examples
+    --------
+    >>> tables = kvsim.analyze(trace, what="persistence,sparsity")
+    >>> tables["persistence"].persistence_ratio.mean()
     """
     if (policies is None) != (budgets is None):
         raise UsageError("policies and budgets are given together or not at all")

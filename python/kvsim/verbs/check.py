@@ -15,15 +15,29 @@ _VERDICTS = {True: "agrees", False: "no digests"}
 def check(file: str | Path) -> pd.DataFrame:
     """Reads all of a result file or a trace, as `kvsim check` does.
 
+    Parameters
+    ----------
+    file : path
+        A result file (SQLite) or a trace (HDF5).
+
+    Returns
+    -------
+    pandas.DataFrame
+        Of a result file a row per table: `table`, `rows`, `units`, the number of digests that agree
+        with the rows, and `verdict`. Of a trace a row per sequence: `sequence`, `tokens`, `layers`,
+        `kv_heads`, `verdict`. A verdict is "agrees", or "no digests" where an earlier version or
+        another program has written it; its values alone were looked at.
+
+    Raises
+    ------
+    DataError
+        At the first fault, with its place, what was expected and what was found.
+    KeyboardInterrupt
+        At Ctrl-C.
+
+    Examples
+    --------
     >>> kvsim.check("results.sqlite")
-
-    Returns a frame. Of a result file it has a row per table: `table`, `rows`, `units`, the number
-    of digests that agree with the rows; of a trace a row per sequence: `sequence`, `tokens`,
-    `layers`, `kv_heads`. Both have `verdict`: "agrees", or "no digests" where an earlier version
-    or another program has written it; its values alone were looked at.
-
-    Raises DataError at the first fault, with its place, what was expected and what was found;
-    KeyboardInterrupt at Ctrl-C.
     """
     import pandas as pd
 

@@ -19,19 +19,46 @@ def convert(
 ) -> Trace:
     """Writes a trace in the newest version of the format, whose digests tell damage.
 
-    >>> trace = kvsim.convert("old.h5", "new.h5")
-
-    Arguments:
-      trace: a file of any version, whoever wrote it.
-      output: another file, which appears when it is complete.
-      progress: as for kvsim.synth, in heads of datasets.
-
     Numbers, their types and what is missing stay as they are. What was the trace_id of a file of
     version 1 is the attribute `trace_id_v1` then.
 
-    Returns the new trace. Raises DataError for a trace that is not sound, UsageError if `output` is
-    the trace itself, KvsimError for a file that cannot be written, KeyboardInterrupt at Ctrl-C,
-    when no file is left. Issues KvsimWarning for what the format does not know, which is left out.
+    Parameters
+    ----------
+    trace : path or Trace
+        A file of any version, whoever wrote it.
+    output : path
+        Another file, which appears when it is complete.
+    progress : bool or callable, optional
+        As for `kvsim.synth`, in heads of datasets.
+
+    Returns
+    -------
+    Trace
+        The new trace.
+
+    Raises
+    ------
+    DataError
+        For a trace that is not sound.
+    UsageError
+        If `output` is the trace itself.
+    KvsimError
+        For a file that cannot be written.
+    KeyboardInterrupt
+        At Ctrl-C, when no file is left.
+
+    Warns
+    -----
+    KvsimWarning
+        For what the format does not know, which is left out.
+
+    References
+    ----------
+    The format and its versions: traces/README.md.
+
+    Examples
+    --------
+    >>> trace = kvsim.convert("old.h5", "new.h5")
     """
     from .. import _engine
 

@@ -33,21 +33,55 @@ def curve(
 
     With page=P, at the budgets 2 P, 3 P, .. up to the least that holds the text.
 
+    Parameters
+    ----------
+    trace : path, Trace, or sequence of these
+        What to replay on.
+    policies : str, class, or sequence of these
+        As for `kvsim.sweep`. Only policies whose caches nest have a curve: `kvsim.policies` says
+        which; "all" is every one of them.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    threads : int, optional
+        Units worked on at once; see `kvsim.Options`.
+    output : path, optional
+        A result file (SQLite), in whose table `curve` rows of the same key are replaced.
+    progress : bool or callable, optional
+        As for `kvsim.sweep`, in units.
+    output_error : str, int, float, or sequence of these, default "none"
+        At which budgets to compute output errors, too: "none", "all", "every:32", or budgets, as in
+        ["5%", "10%"].
+    **options : Options
+        See `kvsim.Options`, without reference and every.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the table `curve`, ordered by its key. Columns of output errors are NaN or NA
+        where `output_error` does not ask for them.
+
+    Raises
+    ------
+    UsageError
+        For a policy without a curve; else as `kvsim.sweep`.
+    DataError, KvsimError, KeyboardInterrupt
+        As `kvsim.sweep`.
+    Exception
+        What a policy of Python raises, as `kvsim.sweep`.
+
+    Warns
+    -----
+    KvsimWarning
+        As `kvsim.sweep`.
+
+    Notes
+    -----
+    The numbers are those of `kvsim curve`, bit for bit.
+
+    Examples
+    --------
     >>> frame = kvsim.curve(trace, policies=["window", "optimal"])
     >>> frame.groupby(["policy", "budget"]).attention_recall.mean().unstack(0).plot()
-
-    Arguments:
-      trace, policies, mode, threads, progress: as for kvsim.sweep. Only policies whose caches nest
-        have a curve: kvsim.policies() says which; "all" is every one of them.
-      output: a result file (SQLite), in whose table `curve` rows of the same key are replaced.
-      output_error: at which budgets to compute output errors, too: "none", "all", "every:32", or
-        budgets, as in ["5%", "10%"].
-      options: see kvsim.Options, without reference and every.
-
-    Returns a frame with the columns of the table `curve`, ordered by its key; columns of output
-    errors are NaN or NA where `output_error` does not ask for them. The numbers are those of
-    `kvsim curve`, bit for bit. Raises what kvsim.sweep raises, and UsageError for a policy without
-    a curve.
     """
     specs, errors = listed(policies), ",".join(listed(output_error))
     check_scratch(options.get("scratch"), output)

@@ -25,24 +25,45 @@ def merge(
 ) -> pd.DataFrame:
     """Joins all tables of result files in `output`, as `kvsim merge` does.
 
-    >>> kvsim.merge(sorted(Path("parts").glob("*.sqlite")), "all.sqlite")
-
-    Arguments:
-      parts: result files. One that is `output` itself, or is named twice, counts once.
-      output: the result file (SQLite); what it holds already takes part.
-      complete: raises DataError if shards are missing or unfinished; the rest is in `output`.
-      progress: as for kvsim.sweep, in parts.
-      scratch: a folder on a local disk in which `output` is written, as for kvsim.sweep.
-
     Rows with the same key must be equal, but for `run_id` and `trace`, and are kept once.
 
-    Returns a frame with a row per table: `table`, `rows`, and `new`, those that `output` did not
-    have.
+    Parameters
+    ----------
+    parts : path or sequence of paths
+        Result files. One that is `output` itself, or is named twice, counts once.
+    output : path
+        The result file (SQLite); what it holds already takes part.
+    complete : bool, default False
+        Raises DataError if shards are missing or unfinished; the rest is in `output`.
+    progress : bool or callable, optional
+        As for `kvsim.sweep`, in parts.
+    scratch : path, optional
+        A folder on a local disk in which `output` is written; see `kvsim.Options`.
 
-    Raises UsageError without parts; DataError for rows, tables or codes of policies that do not fit
-    together, with the names of both files, and for a part that is missing or no result file;
-    KeyboardInterrupt at Ctrl-C. `output` is then as it was. Issues KvsimWarning for the shards that
-    are missing or unfinished.
+    Returns
+    -------
+    pandas.DataFrame
+        A row per table: `table`; `rows`, their number; and `new`, the number of those that `output`
+        did not have.
+
+    Raises
+    ------
+    UsageError
+        Without parts.
+    DataError
+        For rows, tables or codes of policies that do not fit together, with the names of both
+        files; for a part that is missing or no result file. `output` is then as it was.
+    KeyboardInterrupt
+        At Ctrl-C. `output` is then as it was.
+
+    Warns
+    -----
+    KvsimWarning
+        For the shards that are missing or unfinished.
+
+    Examples
+    --------
+    >>> kvsim.merge(sorted(Path("parts").glob("*.sqlite")), "all.sqlite")
     """
     import pandas as pd
 

@@ -17,53 +17,72 @@ if TYPE_CHECKING:
 
 
 class ProtocolOptions(TypedDict, total=False):
-    """When caches evict, and which steps are measured against what."""
+    """When caches evict, which steps are measured, against what; `Options` has their meaning."""
 
     mode: str
-    """"stream": evict from the first token on; "prefill": the prompt attends in full and is cut to
-    the budget, then every later token evicts one; only later steps are measured."""
     eviction_interval: int | str
-    """K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut."""
     page: int
-    """P: caches evict whole pages of P tokens; budgets are multiples of P, of at least 2 P."""
     page_score: str
-    """The score of a page from those of its tokens: mean, max or min."""
     every: int
-    """Output errors at the last step and at every so many before it. For sweep and replay."""
     reference: str
-    """"full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
-    included; or "none": only what leaves and when. For sweep and replay."""
 
 
 class Options(ProtocolOptions, total=False):
     """The options of `kvsim sweep`, `replay`, `curve` and `analyze`, with `_` for `-`.
 
     A value may be written as on the command line; where that is a list, a Python list will do.
+    Functions take them as keyword arguments, each of them optional, and name those that they lack.
+
+    Attributes
+    ----------
+    mode : {"stream", "prefill"}, default "stream"
+        "stream": evict from the first token on. "prefill": the prompt attends in full and is cut to
+        the budget, then every later token evicts one; only later steps are measured.
+    eviction_interval : int or "never", default 1
+        K: the cache may grow by K - 1 tokens beyond its budget; "never": only the prompt is cut.
+    page : int, tokens, default 1
+        P: caches evict whole pages of P tokens; budgets are multiples of P, of at least 2 P.
+    page_score : {"mean", "max", "min"}, default "mean"
+        The score of a page from those of its tokens.
+    every : int, steps, default 1
+        Output errors at the last step and at every so many before it. For sweep and replay.
+    reference : str, default "full"
+        "full"; "sample:N": compared with the full attention at N steps, evenly spaced, the last
+        included; or "none": only what leaves and when. For sweep and replay.
+    sequences : str or sequence of str
+        Names; all without it.
+    layers : str, int or sequence of int
+        As in "0-3,7" or [0, 1, 2, 3, 7]; all without it.
+    heads : str, int or sequence of int
+        KV heads, each with its query heads; all without it.
+    seed : int, default 0
+        For policies that draw.
+    allocate : str, default "uniform"
+        How the budget is split over heads: "uniform", "pyramid", "persistence", "adaptive", "cake",
+        "file:PATH", "duo:PATH" or "headkv:PATH".
+    threads : int, optional
+        Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
+        that affinity and the quota of a container or job allow.
+    device : {"cpu", "cuda", "auto"}, default "cpu"
+        Where attention is computed.
+    shard : str, default "1/1"
+        "I/N": the I-th of N shares of the work, of equal estimated cost; `kvsim.merge` joins their
+        files. Not for replay and labels.
+    scratch : path, optional
+        A folder on a local disk: `output` is written there and brought to its place whole, every
+        minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay and
+        labels.
     """
 
     sequences: str | Sequence[str]
-    """Names; all without it."""
     layers: str | int | Sequence[int]
-    """As in "0-3,7" or [0, 1, 2, 3, 7]; all without it."""
     heads: str | int | Sequence[int]
-    """KV heads, each with its query heads."""
     seed: int
-    """For policies that draw."""
     allocate: str
-    """How the budget is split over heads: uniform, pyramid, persistence, adaptive, cake,
-    file:PATH, duo:PATH or headkv:PATH."""
     threads: int | None
-    """Units worked on at once; results do not depend on it. None: OMP_NUM_THREADS, else the cores
-    that affinity and the quota of a container or job allow."""
     device: str
-    """cpu, cuda or auto."""
     shard: str
-    """"I/N": the I-th of N shares of the work, of equal estimated cost; kvsim.merge joins their
-    files. Not for replay and labels."""
     scratch: str | Path | None
-    """A folder on a local disk: `output` is written there and brought to its place whole, every
-    minute and at the end. None: only on NFS, Lustre or alike, in TMPDIR. Not for replay and
-    labels."""
 
 
 def engine_options(options: Options) -> dict[str, object]:

@@ -21,24 +21,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What `kvsim.replay` returns. Arrays are read-only and keep their memory."""
+    """What `kvsim.replay` returns. Arrays are read-only and keep their memory.
+
+    Attributes
+    ----------
+    row : pandas.Series
+        The row of the table `replay`.
+    evicted_after : ndarray, int32, shape (n,)
+        The step after which a token left; n: never.
+    attention_recall : ndarray or None, float32, shape (group, measured steps)
+        Per query head of the group. None without a reference, NaN where it samples another step.
+    output_error : ndarray or None, float32, shape (group, measured steps)
+        The error of the head outputs, norm(o - o') / norm(o). None without a reference, NaN where
+        it samples another step or `every` skips the step.
+    slot_price : ndarray or None, float64, shape (n,)
+        Of an oracle that has prices: the price of one more slot of the cache after each step.
+    recall_bound : float or None
+        A proven upper bound of every policy's attention_recall; of some oracles.
+    intervals : dict of str to (float, float) or None
+        With `reference="sample:N"`: the 95% intervals of the row's means, by column, as in the
+        table `sampled_interval`, None for a column that has none; without samples None.
+    """
 
     row: pd.Series
-    """The row of the table `replay`."""
     evicted_after: np.ndarray
-    """int32 [n]: the step after which a token left; n: never."""
     attention_recall: np.ndarray | None
-    """float32 [G, measured steps], per query head of the group; None without a reference, NaN where
-    it samples another step."""
     output_error: np.ndarray | None
-    """The same of |o - o'| / |o|; NaN where `every` skips a step."""
     slot_price: np.ndarray | None
-    """float64 [n], of an oracle that has prices: of one more slot of the cache after each step."""
     recall_bound: float | None
-    """A proven upper bound of every policy's attention_recall; of some oracles."""
     intervals: dict[str, tuple[float, float] | None] | None
-    """With `reference="sample:N"`: the 95% intervals of the row's means, by column, as in the table
-    `sampled_interval`; None for what has none."""
 
     def __repr__(self) -> str:
         row = self.row
@@ -59,21 +70,51 @@ def replay(
 ) -> Replay:
     """Replays one policy at one budget on one unit and returns what happened at every step.
 
+    Parameters
+    ----------
+    trace : path or Trace
+        What to replay on.
+    policy : str or class
+        One of those that `kvsim.sweep` takes.
+    budget : str, int or float
+        One of those that `kvsim.sweep` takes.
+    sequence : str, optional
+        The text of the unit; may be left out where the trace has only one.
+    layer : int, optional
+        The layer of the unit; may be left out where the text has only one.
+    kv_head : int, optional
+        The KV head of the unit; may be left out where the layer has only one.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    progress : bool or callable, default False
+        As for `kvsim.sweep`, in replays.
+    **options : Options
+        See `kvsim.Options`, without sequences, layers, heads, shard and scratch.
+
+    Returns
+    -------
+    Replay
+        The row of the table `replay`, and what happened at every step.
+
+    Raises
+    ------
+    UsageError
+        For a part of the unit that is left out where the trace has several; else as `kvsim.sweep`.
+    DataError, KvsimError, KeyboardInterrupt
+        As `kvsim.sweep`.
+    Exception
+        What a policy of Python raises, as `kvsim.sweep`.
+
+    Warns
+    -----
+    KvsimWarning
+        As `kvsim.sweep`.
+
+    Examples
+    --------
     >>> replay = kvsim.replay(trace, policy="tova", budget=64, layer=1, kv_head=2)
     >>> replay.evicted_after  # [n]
     >>> replay.attention_recall.mean(axis=0)  # of every step
-
-    Arguments:
-      trace: a path or a Trace.
-      policy, budget: one of those that kvsim.sweep takes.
-      sequence, layer, kv_head: the unit. Each may be left out where the trace has only one.
-      mode, progress: as for kvsim.sweep.
-      options: see kvsim.Options, without sequences, layers, heads, shard and
-        scratch.
-
-    Returns a Replay: row, evicted_after, attention_recall, output_error, slot_price, recall_bound
-    and intervals.
-    Raises what kvsim.sweep raises.
     """
     opened = trace if isinstance(trace, Trace) else Trace(trace)
     name = opened.only_sequence() if sequence is None else sequence

@@ -39,43 +39,77 @@ def sweep(
 ) -> pd.DataFrame:
     """Replays every policy at every budget on every selected unit: one row each.
 
+    Parameters
+    ----------
+    trace : path, Trace, or sequence of these
+        What to replay on.
+    policies : str, class, or sequence of these
+        Specs as the program takes them, in a list or separated by ";": "h2o:recent=0.25", grids
+        "h2o:recent={0,0.5}", labels "mine=h2o:recent=8", "all", "oracles"; and classes below
+        `kvsim.Policy`.
+    budgets : str, int, float, or sequence of these
+        Tokens (64), shares of the text ("10%", 0.1), bytes per KV head ("64KiB"), of which each
+        policy keeps the most tokens that fit as it stores them, or ranges ("5%..50%:5%").
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    threads : int, optional
+        Units worked on at once; see `kvsim.Options`.
+    output : path, optional
+        A result file (SQLite). Rows that it holds of the same code are not replayed again, new ones
+        are added as they are finished. Without it nothing is written.
+    progress : bool or callable, optional
+        Called with (replays done, all replays); True or False: a bar, or none. By default a bar on
+        terminals and in notebooks.
+    executor : concurrent.futures.Executor, optional
+        One such as ProcessPoolExecutor(8), or alike: units are replayed in its workers, 1 to 20
+        seconds of work at a time, each in one thread unless `threads` says more; this process
+        writes `output`. See Notes.
+    force : bool, default False
+        Replays also what `output` holds already.
+    **options : Options
+        See `kvsim.Options`: sequences, layers, heads, eviction_interval, page, page_score, seed,
+        allocate, reference, every, device, shard, scratch.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the table `replay`, ordered by its key, of all rows that were asked for,
+        those included that `output` held. `run_id` is empty without `output`. NULL is NaN, NA in
+        columns of integers, and None in columns of texts. `attrs["about"]` has the meaning and the
+        unit of each column.
+
+    Raises
+    ------
+    UsageError
+        For what does not exist or is ruled out.
+    DataError
+        For a trace that cannot be read.
+    WorkerError
+        For units that kill every worker, when all others are stored.
+    KvsimError
+        For what else fails.
+    KeyboardInterrupt
+        At Ctrl-C: `output` then keeps the finished units, and the same call does the rest.
+    Exception
+        What a policy of Python raises, with a note of the policy, the unit and the step.
+
+    Warns
+    -----
+    KvsimWarning
+        Where something runs other than it was asked for.
+
+    Notes
+    -----
+    The numbers are those of `kvsim sweep`, bit for bit.
+
+    An executor is for many machines, and for policies of Python, of which a process runs one at a
+    time. Workers open the paths of traces, or get those in memory, up to 64 MiB, and 2 GiB over all
+    tasks; they get classes by cloudpickle. What a worker leaves that dies is done again.
+
+    Examples
+    --------
     >>> frame = kvsim.sweep("trace.h5", policies=["h2o", "tova"], budgets=["10%", 64])
     >>> frame.groupby(["policy", "budget"]).attention_recall.mean()
-
-    Arguments:
-      trace: a path, a Trace, or a list of these.
-      policies: specs as the program takes them, in a list or separated by ";": "h2o:recent=0.25",
-        grids "h2o:recent={0,0.5}", labels "mine=h2o:recent=8", "all", "oracles"; and classes of
-        policies.
-      budgets: tokens (64), shares ("10%", 0.1), bytes per KV head ("64KiB"), of which each policy
-        keeps the most tokens that fit as it stores them, ranges ("5%..50%:5%").
-      mode: "stream" or "prefill".
-      threads: units worked on at once; None: OMP_NUM_THREADS, else the cores that affinity and
-        the quota of a container or job allow.
-      output: a result file (SQLite). Rows that it holds of the same code are not replayed again,
-        new ones are added as they are finished. Without it nothing is written.
-      progress: None, a bar on terminals and in notebooks; True or False; or called with
-        (replays done, all replays).
-      executor: of concurrent.futures, as ProcessPoolExecutor(8), or alike: units are replayed in
-        its workers, 1 to 20 seconds of work at a time, each in one thread unless `threads` says
-        more; this process writes `output`. For many machines, and for policies of Python, of which
-        a process runs one at a time. Workers open the paths of traces, or get those in memory, up
-        to 64 MiB, and 2 GiB over all tasks; they get classes by cloudpickle. What a worker leaves
-        that dies is done again.
-      force: replays also what `output` holds already.
-      options: see kvsim.Options: sequences, layers, heads, eviction_interval, seed, allocate,
-        reference, every, device, shard, scratch.
-
-    Returns a frame with the columns of the table `replay`, ordered by its key, of all rows that
-    were asked for, those included that `output` held. `run_id` is empty without `output`. NULL is
-    NaN, NA in columns of integers, and None in columns of texts. The numbers are those of
-    `kvsim sweep`, bit for bit.
-
-    Raises UsageError for what does not exist or is ruled out, DataError for a trace that cannot be
-    read, WorkerError for units that kill every worker, when all others are stored, KvsimError for
-    what else fails, KeyboardInterrupt at Ctrl-C: `output` then keeps the finished units, and the
-    same call does the rest. What a policy of Python raises is raised, with a note of the policy,
-    the unit and the step. Issues KvsimWarning where something runs other than it was asked for.
     """
     all_options = {"mode": mode, "threads": threads, **options}
     frame, notes = sweep_as(
