@@ -20,6 +20,7 @@ from .policy import Policy, Rotation, Rules, Selector, SelectorStep, TokenKind
 from .policy.c_function import StepStruct
 from .policy.plugin import get_include, load_plugin
 from .policy.registry import policies
+from .policy.specs import specs
 from .program import ProgramError, run
 from .recipe import export_recipe
 from .record import RecordError, RecordWarning
@@ -84,6 +85,7 @@ __all__ = [
     "replay",
     "run",
     "second_reading",
+    "specs",
     "sweep",
     "synth",
     "train",

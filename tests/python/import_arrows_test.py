@@ -42,7 +42,7 @@ ROOMS = {
     "head_budgets": "verbs trace results files command errors",
     "verbs": "executors policy trace results errors",
     "executors": "policy trace results errors",
-    "policy": "",
+    "policy": "errors",
     "trace": "errors",
     "results": "program files errors",
     "program": "errors",

@@ -3,9 +3,9 @@
 In: a class below `Policy`, a C function, a shared library. Out: a policy that the engine knows by
 its name, with parameters and a digest of its code. Read first: `policy.py`; `parameters.py` and
 `code.py` read the class, `c_function.py` takes a compiled `update`, `plugin.py` loads libraries,
-`registry.py` lists policies. `selector.py` is the same for selectors of `kvsim.fetch`. The engine
-finds here by name what it calls: `make`, `rules_of`, `add_note`, `make_selector`, `SelectorStep`
-and `chosen_pages`.
+`registry.py` lists policies, `specs.py` completes their specs. `selector.py` is the same for
+selectors of `kvsim.fetch`. The engine finds here by name what it calls: `make`, `rules_of`,
+`add_note`, `make_selector`, `SelectorStep` and `chosen_pages`.
 """
 
 from .policy import (
