@@ -12,6 +12,7 @@ it is called.
 
 from importlib import import_module
 
+from .catalogue import catalogue, get_trace, make_trace
 from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
 from .kvpress import from_kvpress
@@ -68,6 +69,7 @@ __all__ = [
     "UsageError",
     "WorkerError",
     "analyze",
+    "catalogue",
     "check",
     "compare",
     "convert",
@@ -76,10 +78,12 @@ __all__ = [
     "fetch",
     "from_kvpress",
     "get_include",
+    "get_trace",
     "head_budgets",
     "labels",
     "load",
     "load_plugin",
+    "make_trace",
     "merge",
     "policies",
     "replay",

@@ -54,6 +54,7 @@ std::span<const Verb> verbs() {
       {"export", "RESULTS.sqlite", "print a table of results as CSV or JSON", run_export},
       {"report", "RESULTS.sqlite -o DIR", "draw the comparison plots and one page that shows them",
        run_report},
+      {"traces", "[get NAME | make NAME]", "list known traces, fetch one or make one", run_traces},
   };
   return table;
 }

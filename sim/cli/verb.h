@@ -35,5 +35,6 @@ int run_compare(const Verb& verb, const std::vector<std::string>& arguments);
 int run_merge(const Verb& verb, const std::vector<std::string>& arguments);
 int run_check(const Verb& verb, const std::vector<std::string>& arguments);
 int run_export(const Verb& verb, const std::vector<std::string>& arguments);
+int run_traces(const Verb& verb, const std::vector<std::string>& arguments);
 
 }  // namespace kvsim::cli

@@ -23,8 +23,8 @@ TEST_CASE("cli: help explains every verb") {
   const TemporaryFolder folder;
   const Ended help = run(folder.path(), {"--help"});
   CHECK(help.status == 0);
-  for (const char* verb :
-       {"info", "verify", "synth", "policies", "replay", "sweep", "labels", "compare", "export"}) {
+  for (const char* verb : {"info", "verify", "synth", "policies", "replay", "sweep", "labels",
+                           "compare", "export", "traces"}) {
     CHECK_THAT(help.out, Contains(verb));
     const Ended explained = run(folder.path(), {verb, "--help"});
     CHECK(explained.status == 0);

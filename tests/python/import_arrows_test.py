@@ -30,6 +30,7 @@ ROOMS = {
     "report.numbers": "report.style closed_loop verbs results trace errors",
     "report.style": "policy",
     "head_budgets.refined": "closed_loop head_budgets verbs trace files errors",
+    "catalogue": "record verbs trace program files command errors",
     "closed_loop": "closed_loop.evicting_model record model verbs policy trace results files "
     "command errors",
     "closed_loop.evicting_model": "model errors",

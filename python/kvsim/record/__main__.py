@@ -17,6 +17,7 @@ from ..command import (
 )
 from ..command.notes import notes_printed
 from ..command.termination import terminated_as_interrupted
+from ..errors.terminal import say
 
 DESCRIPTION = "Runs a model on texts, lets it generate on request, and records a trace."
 
@@ -99,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminated_as_interrupted(), notes_printed():
             run(options)
+            say(f"{options.output} is written; check it with: kvsim verify {options.output}")
     except UsageError as error:
         return fail(str(error), STATUS_USAGE)
     except RecordError as error:

@@ -58,7 +58,6 @@ def run(options: argparse.Namespace) -> None:
                 _generate(model, tokenizer, batch, options)
                 recorder.end_texts()
             say(f"{min(end, len(texts))} of {len(texts)} texts")
-    say(f"{options.output} is written; check it with: kvsim verify {options.output}")
 
 
 def _model(options: argparse.Namespace, device: torch.device) -> Any:
