@@ -15,6 +15,7 @@ from importlib import import_module
 from .catalogue import catalogue, get_trace, make_trace
 from .errors import DataError, KvsimError, KvsimWarning, UsageError, WorkerError
 from .head_budgets import head_budgets
+from .imports import import_arrays
 from .kvpress import from_kvpress
 from .labels import labels
 from .policy import Policy, Rotation, Rules, Selector, SelectorStep, TokenKind
@@ -80,6 +81,7 @@ __all__ = [
     "get_include",
     "get_trace",
     "head_budgets",
+    "import_arrays",
     "labels",
     "load",
     "load_plugin",

@@ -35,6 +35,7 @@ ROOMS = {
     "command errors",
     "closed_loop.evicting_model": "model errors",
     "kvpress": "model policy errors",
+    "imports": "record trace files command errors",
     "record": "model trace files command errors",
     "second_reading": "model verbs trace files command errors",
     "model": "trace files errors",
