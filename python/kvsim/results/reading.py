@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import KvsimError
 from ..files.paths import exists, is_file
 from .columns import tables
+from .description import Described, as_html, as_text, described
 
 if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
     import pandas as pd
@@ -75,7 +76,23 @@ class Results:
         return [*super().__dir__(), *self.tables]
 
     def __repr__(self) -> str:
-        return f"kvsim.Results({str(self.path)!r}: {', '.join(self.tables)})"
+        """What is in the file, in a few lines. Reads some rows; never raises."""
+        return as_text(f"kvsim.Results({str(self.path)!r})", self._described())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"kvsim.Results({str(self.path)!r})", self._described())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.tables)
+
+    def _described(self) -> Described:
+        def query(sql: str) -> list[tuple]:
+            return _executed(self.path, sql, ())[1]
+
+        def shows(table: str) -> str:
+            return str(self._about(table, [])["shows"])
+
+        return described(self.tables, query, shows)
 
     def _made_by(self, table: str) -> str:
         if table in ("layer_error", "predicted_kl"):

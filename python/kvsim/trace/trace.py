@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from ..errors import DataError, UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from .. import _engine
+
+_MOST_SHOWN = 20  # sequences in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +242,38 @@ class Trace:
             f"{counted(len(self.sequences), 'sequence')}, {counted(len(recorded), 'layer')}, "
             f"{counted(self.num_query_heads, 'query head')}, "
             f"{counted(self.num_kv_heads, 'KV head')})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Sequences, layers, heads, type and optional datasets, for a notebook."""
+        layers = [layer for sequence in self.sequences for layer in sequence.layers]
+        optional = sorted({name for layer in layers for name in layer.recorded})
+        facts = {
+            "model": self.model,
+            "query heads, KV heads": f"{self.num_query_heads}, {self.num_kv_heads}",
+            "head_dim, value_dim": f"{self.head_dim}, {self.value_dim}",
+            "type": self.dtype or "not declared",
+            "recorded in addition": ", ".join(optional) or "nothing",
+        }
+        left = ' style="text-align:left"'
+        head = "".join(
+            f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(str(text))}</td></tr>"
+            for name, text in facts.items()
+        )
+        shown = self.sequences[:_MOST_SHOWN]
+        rows = "".join(
+            f"<tr><td{left}>{escape(each.name)}</td><td>{each.num_tokens:,}</td>"
+            f"<td>{each.prompt_length:,}</td><td>{len(each.layers)}</td></tr>"
+            for each in shown
+        )
+        more = len(self.sequences) - len(shown)
+        rest = f"<p>and {more:,} more sequences</p>" if more else ""
+        names = "<th>tokens</th><th>of the prompt</th><th>layers</th>"
+        title = "kvsim.Trace(" + ("in memory" if self.path is None else repr(self.path)) + ")"
+        return (
+            f"<div><b>{escape(title)}</b><table>{head}</table>"
+            f"<table><thead><tr><th{left}>sequence</th>{names}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>{rest}</div>"
         )
 
     def __reduce__(self):
