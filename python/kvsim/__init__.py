@@ -26,6 +26,7 @@ from .policy.specs import specs
 from .program import ProgramError, run
 from .recipe import export_recipe
 from .record import RecordError, RecordWarning
+from .report.show import show
 from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
 from .second_reading import second_reading
@@ -91,6 +92,7 @@ __all__ = [
     "replay",
     "run",
     "second_reading",
+    "show",
     "specs",
     "sweep",
     "synth",
