@@ -87,11 +87,11 @@ def _opened(part: Path) -> Iterator[BinaryIO]:
 def _fetch(url: str, file: BinaryIO, part: Path, size: int, sha256: str, report: Report) -> None:
     resumed = file.seek(0, os.SEEK_END) > 0
     _receive_all(url, file, part, size, report)
-    found = _digest(file)
+    found = sha256_of(file)
     if found != sha256 and resumed:  # the beginning may have been of another file
         file.truncate(0)
         _receive_all(url, file, part, size, report)
-        found = _digest(file)
+        found = sha256_of(file)
     if found != sha256:
         raise DataError(
             f"{url}: expected a file of SHA-256 {sha256}, found {found}; it is not the listed one"
@@ -201,7 +201,8 @@ def _etag_file(part: Path) -> Path:
     return part.with_name(part.name + ".etag")
 
 
-def _digest(file: BinaryIO) -> str:
+def sha256_of(file: BinaryIO) -> str:
+    """Of all bytes of an open file, in hexadecimal digits."""
     file.seek(0)
     digest = hashlib.sha256()
     while block := file.read(1 << 20):

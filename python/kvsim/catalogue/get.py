@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def get_trace(
     url: str | None = None,
     progress: Progress = None,
 ) -> Trace:
-    """Fetch a published trace and open it. A file that is there already is not fetched again.
+    """Fetches a published trace and opens it. A file that is there already is not fetched again.
 
     The file gets its name when its size and SHA-256 are those of the catalogue. What an
     interrupted call has received stays in `FILE.part`, and the next call continues it.
@@ -93,10 +92,9 @@ def fetch(entry: Entry, path: Path, url: str | None, progress: Progress) -> bool
 
 
 def _is_listed(path: Path, entry: Entry) -> bool:
+    from .download import sha256_of
+
     if path.stat().st_size != entry.bytes:
         return False
     with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest() == entry.sha256
+        return sha256_of(file) == entry.sha256

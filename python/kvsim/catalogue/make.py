@@ -32,7 +32,7 @@ def make_trace(
     model: str | os.PathLike[str] | None = None,
     source: str | os.PathLike[str] = ".",
 ) -> Made:
-    """Make a trace of the catalogue on this machine, and verify it.
+    """Makes a trace of the catalogue on this machine, and verifies it.
 
     Token ids, shapes and the text's digest are those of the catalogue on any machine. Recorded
     numbers, and with them `trace_id`, depend on the processor, the number of threads and the

@@ -40,7 +40,7 @@ def import_arrays(
     verify: bool = True,
     notes: Callable[[str], object] | None = None,
 ) -> Trace:
-    """Write a trace of queries, keys and values that were dumped from a model.
+    """Writes a trace of queries, keys and values that were dumped from a model.
 
     Nothing is guessed: what names and shapes leave open is an error that names the argument which
     decides it, and `notes` says what was decided. Where the dump has outputs, attention is computed
@@ -76,7 +76,7 @@ def import_arrays(
     prompt_length : int or sequence of int, tokens
         Of each member without its padding; 0: none.
     scale : float, optional
-        logit = scale * <query, key>; None: 1 / sqrt(head_dim).
+        Of logits, scale * <query, key>; None: 1 / sqrt(head_dim).
     logit_softcap : float, optional
         Logits become cap * tanh(logit / cap).
     sliding_window : int or dict of int to int, optional, tokens

@@ -42,15 +42,19 @@ def show(
     figure : str, optional
         The name of its file in the report, such as ``"recall"``; the first one, which is the
         overview of a sweep, where none is named.
-    policies, sequence : str or sequence of str, optional
-        What to show, as of the options of `kvsim report`; all where none is named.
+    policies : str or sequence of str, optional
+        Those to show, as for `kvsim report`; all where none is named.
     budget : str or int, optional
         Of overview, maps and tasks, as requested (``"20%"``) or in tokens; the largest one where
         none is named.
-    mode, trace_id : str, optional
-        The rows to show; those of which there are the most where none is named.
+    sequence : str or sequence of str, optional
+        The texts to show; all where none is named.
+    mode : str, optional
+        Of the rows; that of most rows where none is named.
     seed : int, optional
-        Likewise.
+        Of the rows; that of most rows where none is named.
+    trace_id : str, optional
+        The first characters of the trace's; that of most rows where none is named.
     layer, query_head : int, optional
         Of the attention map.
     trace, calibration : path, optional

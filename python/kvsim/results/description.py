@@ -84,9 +84,8 @@ def _facts(tables: tuple[str, ...], query: Query) -> list[tuple[str, str]]:
     facts = []
     if "run" in tables:
         versions = _rows(query, "SELECT DISTINCT kvsim_version FROM run ORDER BY 1")
-        facts += [("written", "by kvsim " + _listed([str(name) for (name,) in versions]))] * bool(
-            versions
-        )
+        if versions:
+            facts.append(("written", "by kvsim " + _listed([str(name) for (name,) in versions])))
     for label, column in _LISTED.items():
         names: dict[str, None] = {}
         for table in _OF_TABLES:
