@@ -78,17 +78,24 @@ int sign_of(Preferred preferred) {
   return preferred == Preferred::higher ? 1 : -1;
 }
 
-/// {table or view: what about() has, and by column `signs`: 1 where more is better, -1 where less}.
+/// {table or view: what about() has, and by column `signs`: 1 where more is better, -1 where less;
+/// `types`: INTEGER, REAL or TEXT; `units`, empty where a column has none}.
 nb::dict declared_tables() {
   nb::dict tables;
   for (const auto* schemas : {&result_tables(), &result_views()}) {
     for (const TableSchema& schema : *schemas) {
       nb::dict declared = about(schema);
       nb::dict signs;
+      nb::dict types;
+      nb::dict units;
       for (const ColumnSchema& column : schema.stored_columns()) {
         signs[column.name.c_str()] = sign_of(column.preferred);
+        types[column.name.c_str()] = sql_type(column.type);
+        units[column.name.c_str()] = column.unit;
       }
       declared["signs"] = signs;
+      declared["types"] = types;
+      declared["units"] = units;
       tables[schema.name.c_str()] = declared;
     }
   }

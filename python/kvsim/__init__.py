@@ -29,6 +29,7 @@ from .record import RecordError, RecordWarning
 from .report.show import show
 from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
+from .results.export import export
 from .second_reading import second_reading
 from .trace import Trace, Unit
 from .train import train
@@ -76,6 +77,7 @@ __all__ = [
     "compare",
     "convert",
     "curve",
+    "export",
     "export_recipe",
     "fetch",
     "from_kvpress",

@@ -42,6 +42,7 @@ ROOMS = {
     "train": "labels verbs policy trace files command errors",
     "labels": "verbs trace files command errors",
     "head_budgets": "verbs trace results files command errors",
+    "results.export": "results files command errors",
     "verbs": "executors policy trace results errors",
     "executors": "policy trace results errors",
     "policy": "errors",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from ..errors import KvsimError, UsageError
 from ..files.outputs import replaceable
 from ..files.partial import written_whole
+from ..files.paths import reason_of
 from .npz import NpzFile
 from .parquet import ParquetFile
 from .units import Labelling
@@ -29,12 +29,6 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     return replaceable(path, "--output", "labels", _FORMATS[path.suffix].holds_labels)
 
 
-def _reason(error: OSError) -> str:
-    """What the system said; pyarrow hides it in its message."""
-    number = error.errno or next(iter(re.findall(r"\[errno (\d+)\]", str(error))), None)
-    return os.strerror(int(number)) if number else str(error)
-
-
 @contextmanager
 def written(path: Path, labelling: Labelling) -> Iterator[NpzFile | ParquetFile]:
     """The file to add units to. On an exception nothing is left, and an earlier file stays."""
@@ -46,4 +40,4 @@ def written(path: Path, labelling: Labelling) -> Iterator[NpzFile | ParquetFile]
             finally:
                 file.close()
     except OSError as error:
-        raise KvsimError(f"{path}: cannot be written: {_reason(error)}") from error
+        raise KvsimError(f"{path}: cannot be written: {reason_of(error)}") from error

@@ -8,7 +8,8 @@ from typing import Any
 
 @cache
 def tables() -> dict[str, dict[str, Any]]:
-    """By table or view: `shows`, `source`, and by column `about`, its meaning, and `signs`."""
+    """By table or view: `shows`, `source`, and by column `about`, its meaning, `signs`, `types`, as
+    INTEGER, and `units`, which may be empty."""
     from .. import _engine
 
     return _engine.result_tables()

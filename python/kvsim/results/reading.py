@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KvsimError
-from ..files.paths import exists, is_file
+from ..files.paths import is_file
 from .columns import tables
+from .database import batches, executed
 from .description import Described, as_html, as_text, described
 
 if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
@@ -87,7 +88,7 @@ class Results:
 
     def _described(self) -> Described:
         def query(sql: str) -> list[tuple]:
-            return _executed(self.path, sql, ())[1]
+            return executed(self.path, sql, ())[1]
 
         def shows(table: str) -> str:
             return str(self._about(table, [])["shows"])
@@ -138,6 +139,9 @@ class Results:
         shows, source = meanings.get("", ""), rows["source"].iloc[0] if len(rows) else ""
         return _attrs(columns, {"shows": shows, "source": source, "about": meanings})
 
+    def _damaged(self, error: sqlite3.Error) -> ResultsError:
+        return ResultsError(f"{self.path}: expected a result file (SQLite), found {error}")
+
     def _check(self, what: str, *values: str) -> None:
         from .. import _engine
 
@@ -146,15 +150,30 @@ class Results:
         except KvsimError as error:
             raise ResultsError(str(error)) from error
 
+    def _column_types(self, table: str) -> dict[str, str]:
+        """INTEGER, REAL or TEXT by column; empty for what a view computes."""
+        found = self._query("SELECT name, type FROM pragma_table_info(?)", table)
+        return dict(zip(found["name"], found["type"]))
+
+    def _batches(self, table: str, columns: Sequence[str], size: int) -> Iterator[list[tuple]]:
+        """The rows in the order of the key, checked as by `results[table]`, `size` at a time."""
+        self._check("check_table", _VIEWED.get(table, table))
+        # All columns are asked for: without some, SQLite may scan an index in another order.
+        all_columns = list(self._column_types(table))
+        places = [all_columns.index(column) for column in columns]
+        try:
+            for rows in batches(self.path, f'SELECT * FROM "{table}"', size):
+                yield [tuple(row[place] for place in places) for row in rows]
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
     def _query(self, sql: str, *values: object) -> pd.DataFrame:
         import pandas as pd
 
         try:
-            columns, rows = _executed(self.path, sql, values)
+            columns, rows = executed(self.path, sql, values)
         except sqlite3.Error as error:
-            raise ResultsError(
-                f"{self.path}: expected a result file (SQLite), found {error}"
-            ) from error
+            raise self._damaged(error) from error
         frame = pd.DataFrame(rows, columns=columns)
         for column in frame.columns[frame.dtypes == "object"]:
             # Numbers mixed with NULLs arrive as objects. A column without rows keeps its type.
@@ -181,25 +200,3 @@ def load(path: str | Path) -> Results:
     Raises ResultsError if the file is missing, is not a result file, or is of a newer kvsim.
     """
     return Results(path)
-
-
-def _executed(path: Path, sql: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple]]:
-    """Names of columns, and rows.
-
-    Where the file system does not lock files, the file is read as it stands, unless a writer has
-    left a transaction.
-    """
-    uri = path.resolve().as_uri() + "?mode=ro"
-    try:
-        return _executed_at(uri, sql, values)
-    except sqlite3.OperationalError as error:
-        logs = [Path(f"{path}{end}") for end in ("-journal", "-wal")]
-        if "is locked" in str(error) or any(exists(log) and log.stat().st_size for log in logs):
-            raise
-        return _executed_at(uri + "&immutable=1", sql, values)
-
-
-def _executed_at(uri: str, sql: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple]]:
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
-        cursor = connection.execute(sql, values)
-        return [column[0] for column in cursor.description], cursor.fetchall()
