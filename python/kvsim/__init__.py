@@ -30,6 +30,7 @@ from .report.show import show
 from .results import NoSuchTable, Results, ResultsError, load
 from .results.comparison import ComparisonWarning, compare
 from .results.export import export
+from .results.meanings import about
 from .second_reading import second_reading
 from .trace import Trace, Unit
 from .train import train
@@ -71,6 +72,7 @@ __all__ = [
     "Unit",
     "UsageError",
     "WorkerError",
+    "about",
     "analyze",
     "catalogue",
     "check",

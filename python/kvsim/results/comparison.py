@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..program import run_noting
+from .meanings import about_comparison
 
 if TYPE_CHECKING:  # loaded on use, so that a command can report a missing pandas in one line
     import pandas as pd
@@ -79,4 +80,8 @@ def compare(
     if mode_b is not None:
         columns = [*columns[: columns.index("mode") + 1], "mode_b", *columns[-5:]]
     frame = pd.DataFrame(json.loads(printed), columns=columns)
-    return frame.astype(dict.fromkeys(["difference", "low", "high"], float))
+    frame = frame.astype(dict.fromkeys(["difference", "low", "high"], float))
+    meaning = about_comparison(a, b if isinstance(b, str) else None, metric)
+    meaning["about"] = {name: meaning["about"][name] for name in frame.columns}
+    frame.attrs.update(meaning)
+    return frame

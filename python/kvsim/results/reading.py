@@ -83,6 +83,11 @@ class Results:
     def _repr_html_(self) -> str:
         return as_html(f"kvsim.Results({str(self.path)!r})", self._described())
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython's repr: one line within a list or dict."""
+        nested = len(printer.stack) > 1
+        printer.text(f"kvsim.Results({str(self.path)!r})" if nested else repr(self))
+
     def _ipython_key_completions_(self) -> list[str]:
         return list(self.tables)
 
