@@ -1,5 +1,6 @@
 """From a class to a spec: names, parameters, the digest of the code, mistakes."""
 
+import pickle
 from typing import ClassVar, Literal
 
 import pytest
@@ -234,3 +235,10 @@ def test_rules_of_another_type_are_a_type_error():
 
     with pytest.raises(TypeError, match=r"expected kvsim\.Rules"):
         swept(Mine)
+
+
+def test_pickles_name_kinds_rotations_and_rules_where_earlier_ones_did():
+    found = [kvsim.TokenKind.WORD, kvsim.Rotation((1.0,), True, 1.0), kvsim.Rules(drop=2)]
+    assert pickle.loads(pickle.dumps(found)) == found
+    places = [type(each).__module__ for each in found]
+    assert places == ["kvsim.policy.policy", "kvsim.policy.policy", "kvsim.policy"]

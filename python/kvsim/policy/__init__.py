@@ -1,18 +1,15 @@
 """Policies: those written in Python, those of plug-ins, and the list of all there are.
 
 In: a class below `Policy`, a C function, a shared library. Out: a policy that the engine knows by
-its name, with parameters and a digest of its code. Read first: `policy.py`; `parameters.py` and
-`code.py` read the class, `c_function.py` takes a compiled `update`, `plugin.py` loads libraries,
-`registry.py` lists policies, `specs.py` completes their specs. `selector.py` is the same for
-selectors of `kvsim.fetch`. The engine finds here by name what it calls: `make`, `rules_of`,
-`add_note`, `make_selector`, `SelectorStep` and `chosen_pages`.
+its name, with parameters and a digest of its code. Read first: `policy.py` and `rules.py`;
+`parameters.py` and `code.py` read the class, `c_function.py` takes a compiled `update`, `plugin.py`
+loads libraries, `registry.py` lists policies, `specs.py` completes their specs. `selector.py` is
+the same for selectors of `kvsim.fetch`. The engine finds here by name what it calls: `make`,
+`rules_of`, `add_note`, `make_selector`, `SelectorStep` and `chosen_pages`.
 """
 
 from .policy import (
     Policy,
-    Rotation,
-    Rules,
-    TokenKind,
     add_note,
     make,
     name_of,
@@ -22,6 +19,7 @@ from .policy import (
     registering_nothing,
     rules_of,
 )
+from .rules import Rotation, Rules, TokenKind
 from .selector import Selector, SelectorStep, chosen_pages, make_selector, selector_name
 
 __all__ = [

@@ -11,10 +11,37 @@ import numpy
 class StepStruct(ctypes.Structure):
     """The first argument of a C function, `const kvsim_step*` of the header `kvsim/plugin.h`.
 
-    `attention` and the other arrays are pointers: [num_tokens], keys [num_tokens, head_dim], values
-    [num_tokens, value_dim], queries [num_queries, head_dim]. NULL unless the rules ask for them.
-    `selected` [num_selected] are the tokens that the model itself selected; NULL: it sees all.
+    Arrays are pointers, NULL unless the rules ask for them.
 
+    Attributes
+    ----------
+    index : c_int32
+        The number of the step, from 0.
+    num_tokens : c_int32
+        Tokens in the cache, that of the step included.
+    overflow : c_int32
+        Tokens to evict after this step; pruning may evict more.
+    head_dim, value_dim : c_int32
+        Dimensions of a key and of a value.
+    num_queries : c_int32
+        Query heads of the group.
+    tokens : pointer to c_int32, shape (num_tokens,)
+        Text positions.
+    attention, full_attention : pointer to c_float, shape (num_tokens,)
+        Attention of the step.
+    keys : pointer to c_float, shape (num_tokens, head_dim)
+        Keys of the tokens.
+    values : pointer to c_float, shape (num_tokens, value_dim)
+        Values of the tokens.
+    queries : pointer to c_float, shape (num_queries, head_dim)
+        Queries of the step.
+    selected : pointer to c_int32, shape (num_selected,)
+        The tokens that the model itself selected; NULL: it sees all.
+    num_selected : c_int32
+        Their number.
+
+    Examples
+    --------
     >>> @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(kvsim.StepStruct),
     ...                   ctypes.POINTER(ctypes.c_double), ctypes.c_void_p)
     ... def update(step, scores, state):
@@ -42,8 +69,20 @@ class StepStruct(ctypes.Structure):
 
 
 def numba_signature() -> Any:
-    """The numba signature of `update`: `kvsim.update_signature`. Raises ImportError without numba.
+    """The numba signature of `update`: `kvsim.update_signature`.
 
+    Returns
+    -------
+    numba.core.typing.templates.Signature
+        Of `int32 update(const kvsim_step*, double* scores, void* state)`.
+
+    Raises
+    ------
+    ImportError
+        Without numba.
+
+    Examples
+    --------
     >>> @numba.cfunc(kvsim.update_signature)
     ... def update(step, scores, state):
     ...     seen = numba.carray(step, 1)[0]

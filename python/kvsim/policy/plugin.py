@@ -19,13 +19,30 @@ class Plugin(NamedTuple):
 def load_plugin(file: str | os.PathLike[str]) -> Plugin:
     """Loads a shared library, whose policies and analyses then go by their names everywhere.
 
+    A plug-in stays loaded until Python ends; loading it again does nothing. Call it while no other
+    thread replays.
+
+    Parameters
+    ----------
+    file : path
+        The shared library, compiled against `kvsim/plugin.h`.
+
+    Returns
+    -------
+    Plugin
+        Named tuple of the names that it registered: `policies`, `analyses`, lists of str.
+
+    Raises
+    ------
+    DataError
+        If the file is no plug-in for this kvsim, has changed since it was loaded, or has a policy
+        or an analysis whose name is taken.
+
+    Examples
+    --------
     >>> kvsim.load_plugin("libmine.so")
     Plugin(policies=['mine'], analyses=[])
     >>> kvsim.sweep(trace, policies=["h2o", "mine:decay=0.9"], budgets=["10%"])
-
-    A plug-in stays loaded until Python ends; loading it again does nothing. Call it while no other
-    thread replays. Raises DataError if the file is no plug-in for this kvsim, has changed since it
-    was loaded, or has a policy or an analysis whose name is taken.
     """
     from .. import _engine
 
@@ -35,10 +52,20 @@ def load_plugin(file: str | os.PathLike[str]) -> Plugin:
 def get_include() -> str:
     """The folder to compile plug-ins against, which holds `kvsim/plugin.h`.
 
+    Returns
+    -------
+    str
+        The path of the folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the package is neither installed nor in its source folder.
+
+    Examples
+    --------
     >>> subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"-I{kvsim.get_include()}",
     ...                 "mine.c", "-o", "libmine.so"], check=True)
-
-    Raises FileNotFoundError if the package is neither installed nor in its source folder.
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "include", package.parents[1] / "sim" / "plugin" / "include"):

@@ -3,119 +3,68 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .c_function import address_of
 from .code import code_of
 from .parameters import is_given_seed, parameters_of
+from .rules import Rotation, Rules
+from .rules import TokenKind as TokenKind  # pickles look for it here
 
 if TYPE_CHECKING:
     from .. import _engine
 
 
-class TokenKind(enum.IntEnum):
-    """What `step.kinds` holds. Without token text the first token is special, all others words."""
-
-    WORD = 0
-    PUNCTUATION = 1
-    SPECIAL = 2
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What the engine reads of a policy before the first step; the fields are those of C++.
-
-    Rules may depend on the parameters and the budget, on nothing else.
-
-    >>> class Mine(kvsim.Policy):
-    ...     def __init__(self, budget, seed=0, recent=8):
-    ...         self.rules = kvsim.Rules(protect_newest=recent)
-
-    Attributes:
-        protect_first: this many first tokens of the text are never candidates.
-        protect_newest: this many newest tokens are never candidates.
-        drop: tokens evicted at once, repeated until the budget holds.
-        bounded: False: the budget does not apply, nothing is evicted.
-        prunes: candidates scored minus infinity leave even while the budget holds.
-        selects: keep every token; `update` comes before the attention of the step, and the step
-            attends to its own token and the `budget` older ones with the highest scores. Needs
-            `sees_full_attention`; the cache is not bounded then.
-        prompt_only: score the prompt alone; replayed with `mode="prefill",
-            eviction_interval="never"` only.
-        ignores_interval: prune after every step, whatever the eviction interval.
-        scope: "head": one object decides for one KV head; "layer": for all KV heads of a layer,
-            which keep the same tokens, by their mean attention; "model": for all layers, updated
-            layer by layer at every step, and a token that leaves a layer leaves all later ones.
-        sees_full_attention: fill `step.full_attention`.
-        sees_keys: a C function gets the keys; `step.keys` of Python is always there.
-        sees_kinds: fill `step.kinds`; not for C functions.
-        sees_values: fill `step.values`.
-        sees_queries: fill `step.queries`.
-        sees_rotation: set `self.rotation`; needs a trace that says how keys were rotated.
-        slot_positions: rotate keys to their slot in the cache, as if evicted tokens had never
-            existed; needs such a trace, too.
-
-    Raises TypeError and ValueError for a field of another type or out of range.
-    """
-
-    __module__ = "kvsim.policy"  # a pickle of it is in digests of code: it must not change
-
-    protect_first: int = 0
-    protect_newest: int = 0
-    drop: int = 1
-    bounded: bool = True
-    prunes: bool = False
-    selects: bool = False
-    prompt_only: bool = False
-    ignores_interval: bool = False
-    scope: Literal["head", "layer", "model"] = "head"
-    sees_full_attention: bool = False
-    sees_keys: bool = False
-    sees_kinds: bool = False
-    sees_values: bool = False
-    sees_queries: bool = False
-    sees_rotation: bool = False
-    slot_positions: bool = False
-
-    def __post_init__(self) -> None:
-        for name, least in (("protect_first", 0), ("protect_newest", 0), ("drop", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not hasattr(value, "__index__"):
-                raise TypeError(f"Rules: {name}: expected a whole number, found {value!r}")
-            if not least <= value < 2**31:
-                raise ValueError(f"Rules: {name}: expected at least {least}, found {value}")
-            object.__setattr__(self, name, int(value))
-        if self.scope not in ("head", "layer", "model"):
-            raise ValueError(f"Rules: scope: expected head, layer or model, found {self.scope!r}")
-        for name, field in self.__dataclass_fields__.items():
-            if isinstance(field.default, bool) and not isinstance(getattr(self, name), bool):
-                raise TypeError(f"Rules: {name}: expected a bool, found {getattr(self, name)!r}")
-        if self.selects and not self.sees_full_attention:
-            raise ValueError("Rules: a policy that selects sees_full_attention; say so, too")
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """How the recorded model rotates queries and keys by their position.
-
-    Attributes:
-        inverse_frequency: tuple of rotary_dim / 2 numbers.
-        interleaved: pairs dimensions 2i and 2i + 1, not i and i + rotary_dim / 2.
-        attention_factor: as `transformers` has it.
-    """
-
-    inverse_frequency: tuple[float, ...]
-    interleaved: bool
-    attention_factor: float
-
-
 class Policy:
     """The base class of policies: a class below it that has `update` is a policy of that name.
 
+    Parameters
+    ----------
+    budget : int, tokens
+        What the cache of the object may hold.
+    seed : int, default 0
+        Of the unit; set if `__init__` has a parameter of that name.
+
+    Attributes
+    ----------
+    name : str
+        In specs; the class's name in small letters, unless the class says another.
+    rules : Rules
+        Of the class, of the object, or a property.
+    nests : bool, default False
+        True: at every step the tokens kept at one budget are a subset of those kept at any larger
+        budget, so that `kvsim.curve` may follow all budgets at once. That holds if neither the
+        scores nor the number of protected tokens depend on the budget or on what the cache holds:
+        score by `full_attention`, not by `attention`.
+    keeps : str
+        What stays in the cache, in one line, for `kvsim.policies`; the first line of the docstring,
+        if there is one.
+    source : str
+        Where the policy is from, for `kvsim.policies`.
+    presets : dict of str to str
+        Names of settings, as in `{"paper": "decay=0.5"}` for `mine:preset=paper`.
+    scale : float
+        Of the trace: a logit is scale * <query, key>. Set before `__init__`; when an object is made
+        for its rules alone, 1.0.
+    rotation : Rotation or None
+        Of the trace, if the rules ask for it. Set before `__init__`; when an object is made for its
+        rules alone, None.
+
+    Notes
+    -----
+    `__init__` takes the budget in tokens, the seed of the unit if it has a parameter of that name,
+    and the policy's own parameters, each with a default: a float, an int, a bool (`yes` or `no` in
+    a spec), a str, or one of several words (`kind: Literal["sum", "mean"] = "sum"`). One object
+    follows one replay of one unit, or of what `rules.scope` says. The engine also makes objects to
+    read their rules, with other budgets than those that are asked for, down to 1.
+
+    A class that is defined again, as in a notebook's cell, replaces the earlier one of that name. A
+    class without `update` is no policy, but a base of some.
+
+    Examples
+    --------
     >>> class Mine(kvsim.Policy):
     ...     name = "mine"
     ...     rules = kvsim.Rules(protect_newest=8)
@@ -127,28 +76,6 @@ class Policy:
     ...         scores *= self.decay
     ...         scores += step.attention
     >>> kvsim.sweep(trace, policies=["h2o", Mine, "mine:decay=0.5"], budgets=["20%"])
-
-    `__init__` takes the budget in tokens, the seed of the unit if it has a parameter of that name,
-    and the policy's own parameters, each with a default: a float, an int, a bool (`yes` or `no` in
-    a spec), a str, or one of several words (`kind: Literal["sum", "mean"] = "sum"`). One object
-    follows one replay of one unit, or of what `rules.scope` says. The engine also makes objects to
-    read their rules, with other budgets than those that are asked for, down to 1.
-
-    A class that is defined again, as in a notebook's cell, replaces the earlier one of that name.
-    A class without `update` is no policy, but a base of some.
-
-    Attributes:
-        name: in specs; the class's name in small letters, unless the class says another.
-        rules: a `Rules`, of the class, of the object, or a property.
-        nests: True: at every step the tokens kept at one budget are a subset of those kept at any
-            larger budget, so that `kvsim.curve` may follow all budgets at once. That holds if
-            neither the scores nor the number of protected tokens depend on the budget or on what
-            the cache holds: score by `full_attention`, not by `attention`.
-        keeps, source: what stays in the cache, in one line, and where the policy is from; for
-            `kvsim.policies()`. `keeps` is the first line of the docstring, if there is one.
-        presets: names of settings, as in `{"paper": "decay=0.5"}` for `mine:preset=paper`.
-        scale, rotation: of the trace: a logit is scale * <query, key>; a `Rotation`, or None. Set
-            before `__init__`; when an object is made for its rules alone, 1.0 and None.
     """
 
     name: ClassVar[str]
@@ -167,23 +94,38 @@ class Policy:
     def update(self, step: _engine.Step, scores) -> None:
         """Updates `scores` in place after the attention of one step.
 
-        `scores` is a writable float64 array, parallel to `step.tokens`: the score written at the
-        previous step, 0 for the token that has just arrived. The candidates with the lowest scores
-        leave, the lower text position first among equals. Scores must not be NaN.
+        The candidates with the lowest scores leave, the lower text position first among equals.
 
-        Arrays belong to the step: at the next one they show other data. Copy what is to stay.
+        Parameters
+        ----------
+        step : Step
+            What the step sees. Arrays belong to the step: at the next one they show other data.
+            Copy what is to stay.
+        scores : ndarray, float64, writable, shape (num_tokens,)
+            Parallel to `step.tokens`: the score written at the previous step, 0 for the token that
+            has just arrived. Scores must not be NaN.
 
+        Notes
+        -----
         In place of a method, `update` may be a C function: see `kvsim.update_signature`.
         """
         raise NotImplementedError
 
     @classmethod
     def read_text(cls, model: Any, ids, prompt_length: int) -> None:
-        """`kvsim.evaluate` with loop="imposed" calls it before it replays a text: a class may run
-        the model, which its objects do not see, and keep for them what it finds.
+        """Lets a class run the model, which its objects do not see, and keep what it finds.
 
-        `model` is that of transformers, `ids` the tokens of the text, int32 [n]; after the text it
-        is called again, without tokens.
+        `kvsim.evaluate` with loop="imposed" calls it before it replays a text; after the text it is
+        called again, without tokens.
+
+        Parameters
+        ----------
+        model : transformers.PreTrainedModel
+            The model that reads the text.
+        ids : ndarray, int32, shape (n,)
+            The tokens of the text.
+        prompt_length : int, tokens
+            Of the n tokens, the prompt.
         """
 
     def __init_subclass__(cls, **keywords: Any) -> None:

@@ -28,15 +28,21 @@ class Preset(NamedTuple):
 def policies() -> pd.DataFrame:
     """The registered policies, those of Python and of plug-ins included: one row each.
 
-    >>> kvsim.policies().set_index("name").loc["h2o"].keeps
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: name; keeps (what stays in the cache); source (paper and section); sees (which data
+        of a step); needs (what a trace must hold in addition to queries, keys and values, with
+        which settings); differences (from the paper or its code); parameters (tuples of name,
+        default, help, allowed); presets (tuples of name, settings, reproduces); nests (bool: at its
+        defaults it has a curve); oracle (bool: it sees the future); origin ("" if it is built in);
+        reference (bool: an oracle, or a policy by whose recall others are measured); color_place
+        (its place among the colours of figures, or among the greys of references; missing if it is
+        not built in).
 
-    Columns: name; keeps (what stays in the cache); source (paper and section); sees (which data of
-    a step); needs (what a trace must hold in addition to queries, keys and values, with which
-    settings); differences (from the paper or its code); parameters (tuples of name, default, help,
-    allowed); presets (tuples of name, settings, reproduces); nests (bool: at its defaults it has a
-    curve); oracle (bool: it sees the future); origin ("" if it is built in); reference (bool: an
-    oracle, or a policy by whose recall others are measured); color_place (its place among the
-    colours of figures, or among the greys of references; missing if it is not built in).
+    Examples
+    --------
+    >>> kvsim.policies().set_index("name").loc["h2o"].keeps
     """
     import pandas as pd
 

@@ -16,14 +16,20 @@ from .parameters import is_given_seed, parameters_of_keywords
 class SelectorStep:
     """One step of kvsim.fetch, as a selector's `choose` sees it. Arrays are read-only.
 
-    Attributes:
-        index: its number, from 0.
-        pages: int32 [c], ascending: the older pages that the step may attend to; page i holds the
-            tokens i * page to (i + 1) * page - 1.
-        attention: float64 [c]: the full attention to each of them, mean over the group's query
-            heads. A method for a device does without.
-        queries: float32 [group, head_dim], after positional rotation.
-        keys: float32 [index + 1, head_dim]: those of all tokens so far.
+    Attributes
+    ----------
+    index : int
+        Its number, from 0.
+    pages : ndarray, int32, shape (c,)
+        Ascending: the older pages that the step may attend to; page i holds the tokens i * page to
+        (i + 1) * page - 1.
+    attention : ndarray, float64, shape (c,)
+        The full attention to each of them, mean over the group's query heads. A method for a device
+        does without.
+    queries : ndarray, float32, shape (group, head_dim)
+        After positional rotation.
+    keys : ndarray, float32, shape (index + 1, head_dim)
+        Those of all tokens so far.
     """
 
     index: int
@@ -36,6 +42,27 @@ class SelectorStep:
 class Selector:
     """Chooses the pages of older tokens that each step of kvsim.fetch attends to.
 
+    Attributes
+    ----------
+    name : str
+        Of specs; by default that of the class, in lower case.
+    chooses : str
+        What it does, for people; the first line of the docstring, if there is one.
+    source : str
+        The paper, for people.
+    scale : float
+        Of the trace: a logit is scale * <query, key>. Set before `__init__`.
+
+    Notes
+    -----
+    The arguments of `__init__` are the parameters of its spec: float, int, bool, str, or a Literal
+    of words, each with a default. `page` is there in any case, in tokens; `k`, if it is one, is how
+    many tokens a step attends to at most, rounded up to pages, and lets sizes be checked before the
+    work. `seed`, if it is one, is that of the unit. For each KV head one object sees the steps in
+    order, in prefill mode those after the prompt.
+
+    Examples
+    --------
     >>> class Strided(kvsim.Selector):
     ...     name = "strided"
     ...
@@ -45,17 +72,6 @@ class Selector:
     ...     def choose(self, step):
     ...         return step.pages[:: -self.stride][: self.count]
     >>> kvsim.fetch(trace, [Strided, "strided:stride=8", "quest"], resident="50%")
-
-    The arguments of `__init__` are the parameters of its spec: float, int, bool, str, or a Literal
-    of words, each with a default. `page` is there in any case, in tokens; `k`, if it is one, is how
-    many tokens a step attends to at most, rounded up to pages, and lets sizes be checked before the
-    work. `seed`, if it is one, is that of the unit. For each KV head one object sees the
-    steps in order, in prefill mode those after the prompt.
-
-    Attributes:
-        name: of specs; by default that of the class, in lower case.
-        chooses, source: for people: what it does, and the paper.
-        scale: of the trace: a logit is scale * <query, key>. Set before `__init__`.
     """
 
     name: ClassVar[str]
@@ -64,15 +80,48 @@ class Selector:
     scale: float = 1.0
 
     def choose(self, step: SelectorStep) -> Any:
-        """Returns the pages that the step attends to, out of `step.pages`, in any order."""
+        """Returns the pages that the step attends to, out of `step.pages`.
+
+        Parameters
+        ----------
+        step : SelectorStep
+            What the step sees.
+
+        Returns
+        -------
+        array_like, int, one dimension
+            Numbers of pages, in any order.
+        """
         raise NotImplementedError
 
     def end_page(self, keys: np.ndarray) -> None:
-        """Called when a page is complete, in order and before the next step chooses: the place to
-        sum it up. `keys`: float32 [page, head_dim], those of its tokens."""
+        """Called when a page is complete, in order and before the next step chooses.
+
+        The place to sum the page up.
+
+        Parameters
+        ----------
+        keys : ndarray, float32, shape (page, head_dim)
+            Those of its tokens.
+        """
 
     def summary_bytes(self, num_tokens: int, head_dim: int, element_bytes: int) -> int:
-        """What the device holds at the end of a text in order to choose, per KV head."""
+        """What the device holds at the end of a text in order to choose, per KV head.
+
+        Parameters
+        ----------
+        num_tokens : int
+            Of the text.
+        head_dim : int
+            Dimensions of a key.
+        element_bytes : int, bytes
+            Of a number of a key.
+
+        Returns
+        -------
+        int, bytes
+            By default 0.
+        """
         return 0
 
     def _step(self, step: SelectorStep) -> Any:

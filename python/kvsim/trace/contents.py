@@ -8,15 +8,33 @@ from .spans import Span
 
 
 class Layer(NamedTuple):
-    """A recorded layer of a sequence."""
+    """A recorded layer of a sequence.
+
+    Attributes
+    ----------
+    index : int
+        The layer, from 0.
+    kv_heads : tuple of int
+        The recorded ones.
+    sliding_window : int or None, tokens
+        The window of the layer.
+    attention_chunk : int or None, tokens
+        A token sees its own chunk of so many.
+    recorded : dict of str to tuple of int
+        The shapes of the optional datasets that it has, by name.
+    shape : dict
+        Its num_query_heads, num_kv_heads, head_dim, value_dim, scale and rope.
+    kv_from : int or None
+        The layer whose keys and values it reads; it then has no kv_heads.
+    """
 
     index: int
-    kv_heads: tuple[int, ...]  # the recorded ones
+    kv_heads: tuple[int, ...]
     sliding_window: int | None
-    attention_chunk: int | None  # a token sees its own chunk of so many
-    recorded: dict[str, tuple[int, ...]]  # the shapes of the optional datasets that it has, by name
-    shape: dict[str, Any]  # num_query_heads, num_kv_heads, head_dim, value_dim, scale, rope
-    kv_from: int | None  # the layer whose keys and values it reads; it then has no kv_heads
+    attention_chunk: int | None
+    recorded: dict[str, tuple[int, ...]]
+    shape: dict[str, Any]
+    kv_from: int | None
 
     @property
     def cache(self) -> int:
@@ -60,11 +78,27 @@ class Layer(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """A recorded text."""
+    """A recorded text.
+
+    Attributes
+    ----------
+    name : str
+        The name of the text.
+    num_tokens : int
+        Its length in tokens.
+    prompt_length : int, tokens
+        Tokens of the prompt; 0: it has none.
+    source : str
+        Where the text is from.
+    layers : tuple of Layer
+        The recorded layers.
+    spans : tuple of Span
+        Labelled parts, as in the file; they may overlap.
+    """
 
     name: str
     num_tokens: int
-    prompt_length: int  # 0: it has no prompt
+    prompt_length: int
     source: str
     layers: tuple[Layer, ...]
-    spans: tuple[Span, ...]  # as in the file; they may overlap
+    spans: tuple[Span, ...]

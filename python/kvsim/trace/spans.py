@@ -10,7 +10,15 @@ from .names import problem_of
 
 
 class Span(NamedTuple):
-    """A labelled part of a text, half open: tokens of a sequence, or characters of its text."""
+    """A labelled part of a text, half open: tokens of a sequence, or characters of its text.
+
+    Attributes
+    ----------
+    start, end : int
+        The first token or character, and the one after the last.
+    label : str
+        Of the part.
+    """
 
     start: int
     end: int
