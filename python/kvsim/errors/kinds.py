@@ -4,7 +4,7 @@ from .terminal import error_line
 
 
 class KvsimError(Exception):
-    """The message is one line: what is wrong and, where possible, what to do."""
+    """What the package raises: one line, what is wrong and, where possible, what to do."""
 
     def __str__(self) -> str:
         return error_line(super().__str__())
@@ -15,13 +15,19 @@ class UsageError(KvsimError):
 
 
 class DataError(KvsimError):
-    """Input data are invalid. The message names the file, the dataset, and what was expected."""
+    """Input data are invalid.
+
+    The message names the file, the dataset, and what was expected.
+    """
 
 
 class WorkerError(KvsimError):
     """Some units killed the workers that replayed them, and were skipped.
 
-    `frame` has the rows of all others, which are in the output, if there is one.
+    Attributes
+    ----------
+    frame : pandas.DataFrame or None
+        The rows of all others, which are in the output, if there is one.
     """
 
     frame = None

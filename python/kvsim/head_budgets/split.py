@@ -34,31 +34,50 @@ def head_budgets(
 ) -> np.ndarray:
     """Splits a model's budget over its heads so that the total loss is smallest.
 
-    >>> losses = kvsim.sweep(trace, "h2o", ["5%", "10%", "20%", "40%", "70%"])
-    >>> np.save("budgets.npy", kvsim.head_budgets(losses, metric="predicted_kl", trace=trace))
-
-    Arguments:
-      losses: of all layers and KV heads of a model: a frame of kvsim.curve, or one of kvsim.sweep
-        at several budgets, or a result file, what kvsim.load gives, or a dict of its tables. Of a
-        file the table `curve` counts where it has the metric, else `replay`.
-      policy: whose losses, by its name or spec, where there are several: a split is as good as the
-        policy that it was made for.
-      metric: `attention_loss`, 1 - recall; or of a sweep `output_error_sq`; `predicted_kl`, from a
-        trace with output_score_grad; `projected_error` of a result file, from a trace with
+    Parameters
+    ----------
+    losses : path, Results, dict of str to pandas.DataFrame, or pandas.DataFrame
+        Of all layers and KV heads of a model: a frame of kvsim.curve, or one of kvsim.sweep at
+        several budgets, or a result file, what kvsim.load gives, or a dict of its tables. Of a file
+        the table `curve` counts where it has the metric, else `replay`.
+    policy : str, optional
+        Whose losses, by its name or spec, where there are several: a split is as good as the policy
+        that it was made for.
+    metric : str, default "attention_loss"
+        "attention_loss", 1 - recall; or of a sweep "output_error_sq"; "predicted_kl", from a trace
+        with output_score_grad; "projected_error" of a result file, from a trace with
         output_projection. That is measured per layer; at each budget its heads have parts of it in
         proportion to their `output_error_sq`.
-      least: what every head keeps, in tokens (64) or as a share of its text ("5%", 0.05); None: one
+    least : str, int or float, optional
+        What every head keeps, in tokens (64) or as a share of its text ("5%", 0.05); None: one
         token.
-      sequences: names; None: all. Their losses are averaged at equal shares of their length.
-      trace: the trace of the losses, a path or a Trace, which knows how many layers and KV heads
-        the model has. None: the highest ones with losses count as its last, so that curves of its
-        first layers alone pass for a smaller model. A sweep in prefill mode needs it.
+    sequences : str or sequence of str, optional
+        Names; None: all. Their losses are averaged at equal shares of their length.
+    trace : path or Trace, optional
+        The trace of the losses, which knows how many layers and KV heads the model has. None: the
+        highest ones with losses count as its last, so that curves of its first layers alone pass
+        for a smaller model. A sweep in prefill mode needs it.
 
-    Returns float32 [99, layers, kv_heads]: row i is for the compression ratio (i + 1) / 100, its
-    values are the share of its tokens that each head *removes*, and their mean is the ratio; NaN
-    where layers have fewer heads than others, or read the cache of another one. These are what the
-    press of kvpress (LU-KV, arXiv 2602.08585) takes of a file.
+    Returns
+    -------
+    ndarray, float32, shape (99, layers, kv_heads)
+        Row i is for the compression ratio (i + 1) / 100, its values are the share of its tokens
+        that each head *removes*, and their mean is the ratio; NaN where layers have fewer heads
+        than others, or read the cache of another one. The press of kvpress (LU-KV) takes these of a
+        file.
 
+    Raises
+    ------
+    UsageError
+        For losses that are not those of one policy, trace, mode and seed on all heads, or are of
+        pages.
+    DataError
+        Where the metric is missing; and as `kvsim.Trace`.
+    ResultsError
+        As `kvsim.load`.
+
+    Notes
+    -----
     With L(b) the loss of a head at budget b, and the total kept fixed, the sum of all L is smallest
     where the next token goes to the head that gains most by it (marginal utility), if each L is
     convex; an L that is not is replaced by its greatest convex minorant, as in the paper. So the
@@ -69,9 +88,14 @@ def head_budgets(
     smallest budget, so every head keeps that much, and ratios that do not allow it are split
     evenly.
 
-    Raises UsageError for losses that are not those of one policy, trace, mode and seed on all
-    heads, or are of pages; DataError where the metric is missing; and what opening the trace and
-    reading the file raises.
+    References
+    ----------
+    LU-KV, arXiv 2602.08585.
+
+    Examples
+    --------
+    >>> losses = kvsim.sweep(trace, "h2o", ["5%", "10%", "20%", "40%", "70%"])
+    >>> np.save("budgets.npy", kvsim.head_budgets(losses, metric="predicted_kl", trace=trace))
     """
     frame = rows_of(losses, policy, metric, sequences)
     heads = heads_of(frame, trace)

@@ -44,8 +44,31 @@ def find_program() -> str:
 
 
 def run(*arguments: object) -> str:
-    """Runs `kvsim ARGUMENTS` and returns what it prints. Raises ProgramError.
+    """Runs `kvsim ARGUMENTS` and returns what it prints.
 
+    Parameters
+    ----------
+    *arguments : object
+        The words of the command line; each is taken as its text.
+
+    Returns
+    -------
+    str
+        What the program prints on standard output.
+
+    Raises
+    ------
+    ProgramError
+        If the program is missing, cannot be run, or fails.
+
+    Notes
+    -----
+    It runs the program that the variable KVSIM_PROGRAM names; else build/kvsim in the current
+    folder or a folder above it; else the one that was installed with this package; else `kvsim` on
+    the PATH.
+
+    Examples
+    --------
     >>> kvsim.run("sweep", "trace.h5", "--policies", "h2o", "--budgets", "20%", "-o", "r.sqlite")
     """
     return run_noting(*arguments)[0]

@@ -33,15 +33,34 @@ _PRECISION = 1e-9  # of a fitted share of the KL
 def layer_weights(results: str | Path | Tables) -> pd.DataFrame:
     """The weights of the layers that all texts of a result file give.
 
+    Parameters
+    ----------
+    results : path, Results, or dict of str to pandas.DataFrame
+        A result file, what `kvsim.load` gives, or a dict of its tables.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model_id, mode and layer: `loop`, `texts` and `rows`, what the fit saw;
+        `weight`, nats per token and squared norm; `share` of the fitted KL of these rows.
+
+    Raises
+    ------
+    DataError
+        Where no model has as many such rows as layers.
+    ResultsError
+        As `kvsim.load`.
+
+    Notes
+    -----
     The weights w_l >= 0 minimise the sum over rows of (sum_l w_l e_l / kl - 1)^2, where a row is a
     text, policy and budget of `closed_loop`, kl is its `kl_mean` and e_l the `projected_error` of
     layer l in its replay. Rows with a kl of up to 0.3 nats per token count, of the imposed loop or,
     where it has none, of the adaptive one.
 
-    `results` is a result file, what `kvsim.load` gives, or a dict of its tables. One row per
-    model_id, mode and layer: `loop`, `texts` and `rows`, what the fit saw; `weight`, nats per
-    token and squared norm; `share` of the fitted KL of these rows. Raises DataError where no model
-    has as many such rows as layers.
+    Examples
+    --------
+    >>> kvsim.layer_weights("results.sqlite").set_index("layer").share
     """
     tables = tables_of(results)
     found = []
@@ -62,13 +81,39 @@ def calibrated_kl(
 ) -> pd.DataFrame:
     """The KL that the replay of each row predicts: its projected errors, weighted by layer.
 
-    `calibration` has rows of both loops of the same model (default: `results`). The weights of a
-    text are those of `layer_weights` from all other texts there, so that none is judged by what was
-    fitted to it; texts of one name are one.
+    Parameters
+    ----------
+    results : path, Results, or dict of str to pandas.DataFrame
+        A result file, what `kvsim.load` gives, or a dict of its tables.
+    calibration : path, Results, or dict of str to pandas.DataFrame, optional
+        Has rows of both loops of the same model. None: `results`.
 
-    One row per trace_id, sequence, mode, policy, budget and seed of `layer_error`, with
-    `calibrated_kl` in nats per token; rows without weights, or without all layers, are left out.
-    Raises DataError for a `calibration` that does not give the weights of a text.
+    Returns
+    -------
+    pandas.DataFrame
+        One row per trace_id, sequence, mode, policy, budget and seed of `layer_error`, with
+        `calibrated_kl` in nats per token; rows without weights, or without all layers, are left
+        out.
+
+    Raises
+    ------
+    DataError
+        For a `calibration` that does not give the weights of a text.
+    ResultsError
+        As `kvsim.load`.
+
+    Notes
+    -----
+    The weights of a text are those of `kvsim.layer_weights` from all other texts there, so that
+    none is judged by what was fitted to it; texts of one name are one.
+
+    References
+    ----------
+    How well the estimate ranks policies: sim/results/comparisons.md.
+
+    Examples
+    --------
+    >>> kvsim.calibrated_kl("results.sqlite").groupby("policy").calibrated_kl.mean()
     """
     tables = tables_of(results)
     weighted = weighted_errors(tables, None if calibration is None else tables_of(calibration))

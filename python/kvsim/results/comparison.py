@@ -38,25 +38,63 @@ def compare(
 ) -> pd.DataFrame:
     """The difference of `metric` between policies `a` and `b`, a - b, with its 95% interval.
 
-    One row per budget and mode that both have: `budget` (tokens, or the share as requested where
-    sequences of several lengths have it, or the size as requested, "64KiB", where both were asked
-    for by it), `mode`, `difference`, `low`, `high` (of the paired bootstrap; NaN where there is one
-    sample), `samples`, and `sampled`: `sequences`, or `units` where there are fewer than five
-    sequences. Where low <= 0 <= high, the data do not distinguish the two; nor do fewer than five
-    samples, whatever their interval. If `b` is a list, a leading column `b` holds the canonical
-    spec of the row.
+    Parameters
+    ----------
+    results : path or Results
+        A result file, or what `kvsim.load` gives.
+    a : str
+        A policy of the file, by its spec.
+    b : str or sequence of str
+        Another policy, or several.
+    metric : str, default "attention_recall"
+        A number of the table `replay`; `predicted_kl`, summed over the units of a sequence; or
+        `projected_error` of the table `layer_error`, summed over layers, which then count as units.
+    budget : int or str, optional
+        As requested; all that both have without it.
+    mode : str, optional
+        Of the rows; all that both have without it.
+    mode_b : str, optional
+        The rows of `b` are of this mode, and those of `a` of `mode`.
+    trace_id : str, optional
+        Of the rows.
+    sequences : sequence of str, optional
+        Names; all without it.
+    seed : int, optional
+        Of the rows.
 
-    With `mode_b` the rows of `b` are of that mode and those of `a` of `mode`, and a column `mode_b`
-    follows `mode`: `compare(results, "optimal", "optimal", mode="stream", mode_b="stream:page=16")`
-    is the price of pages.
+    Returns
+    -------
+    pandas.DataFrame
+        One row per budget and mode that both have: `budget` (tokens, or the share as requested
+        where sequences of several lengths have it, or the size as requested, "64KiB", where both
+        were asked for by it), `mode`, `difference`, `low`, `high` (of the paired bootstrap; NaN
+        where there is one sample), `samples`, and `sampled`: `sequences`, or `units` where there
+        are fewer than five sequences. If `b` is a list, a leading column `b` holds the canonical
+        spec of the row. With `mode_b` a column `mode_b` follows `mode`.
 
-    `metric` is a number of the table `replay`; `predicted_kl` is summed over the units of a
-    sequence. `projected_error`, of the table `layer_error`, is summed over layers, which then count
-    as units.
+    Raises
+    ------
+    ProgramError
+        For what the program refuses.
 
-    `results` is a result file or what `load` gives. `kvsim compare` computes the frame, and
-    `kvsim compare --help` explains the choices. Warns about rows that only one of the policies has.
-    Raises ProgramError for what the program refuses.
+    Warns
+    -----
+    ComparisonWarning
+        About rows that only one of the policies has.
+
+    Notes
+    -----
+    Where low <= 0 <= high, the data do not distinguish the two; nor do fewer than five samples,
+    whatever their interval. `kvsim compare` computes the frame, and `kvsim compare --help` explains
+    the choices.
+
+    Examples
+    --------
+    >>> kvsim.compare("results.sqlite", "h2o", ["tova", "snapkv"])
+
+    The price of pages:
+
+    >>> kvsim.compare(results, "optimal", "optimal", mode="stream", mode_b="stream:page=16")
     """
     import pandas as pd
 

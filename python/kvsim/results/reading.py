@@ -33,9 +33,44 @@ class Results:
     """A result file, read-only.
 
     Every table and view is a pandas frame, read on first access: `results.replay` or
-    `results["power_law"]`. Its `attrs["about"]` gives the meaning and unit of each column,
-    `attrs["shows"]` the meaning of a row and `attrs["source"]` the paper that measures it. NULL,
-    which means "does not apply", becomes NaN.
+    `results["power_law"]`.
+
+    Parameters
+    ----------
+    path : path
+        A result file (SQLite).
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file.
+    tables : tuple of str
+        The names of its tables and views, in alphabetic order.
+
+    Raises
+    ------
+    ResultsError
+        If the file is missing, is not a result file, or is of a newer kvsim; when a table is read,
+        for a value of another type than its column, for infinity, and for numbers that a column
+        cannot have, as a recall of 2.
+    NoSuchTable
+        When a table is read that the file lacks.
+
+    Notes
+    -----
+    A frame's `attrs["about"]` gives the meaning and unit of each column, `attrs["shows"]` the
+    meaning of a row and `attrs["source"]` the paper that measures it. NULL, which means "does not
+    apply", becomes NaN. A frame is a copy: later accesses do not see your changes.
+
+    References
+    ----------
+    Tables and their columns: sim/results/columns.md.
+
+    Examples
+    --------
+    >>> results = kvsim.load("results.sqlite")
+    >>> results.replay.groupby(["policy", "budget"]).attention_recall.mean()
+    >>> results.replay.attrs["about"]["attention_recall"]
     """
 
     def __init__(self, path: str | Path):
@@ -202,6 +237,23 @@ def _attrs(columns: list[str], declared: dict[str, Any]) -> dict[str, object]:
 def load(path: str | Path) -> Results:
     """Opens a result file of `kvsim sweep`, `kvsim analyze` or `kvsim.evaluate`.
 
-    Raises ResultsError if the file is missing, is not a result file, or is of a newer kvsim.
+    Parameters
+    ----------
+    path : path
+        A result file (SQLite).
+
+    Returns
+    -------
+    Results
+        Its tables, each a frame.
+
+    Raises
+    ------
+    ResultsError
+        If the file is missing, is not a result file, or is of a newer kvsim.
+
+    Examples
+    --------
+    >>> kvsim.load("results.sqlite").replay
     """
     return Results(path)

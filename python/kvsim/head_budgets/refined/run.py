@@ -53,36 +53,63 @@ def refined_budgets(
 ) -> Refined:
     """Divides a model's budget over groups of layers by the KL that each costs the running model.
 
-    >>> table = kvsim.head_budgets(losses, metric="predicted_kl", trace="trace.h5")
-    >>> refined = kvsim.refined_budgets(model, texts, "h2o", table, "20%", trace="trace.h5")
-    >>> np.save("refined.npy", refined.budgets)
-
     A replay does not know what later layers make of an error. Here the kept sets of replays are
-    imposed on one group of layers while the others keep everything, at a few shares. The KL of a
-    group as a function of its share, its convex minorant, and the largest gain first give the
-    groups' parts of the budget, as head_budgets those of heads from a sweep. Within a group the
-    split is that of the table where the group has this share.
+    imposed on one group of layers while the others keep everything, at a few shares.
 
-    Arguments:
-      model, texts: as for kvsim.evaluate.
-      policy: a spec without @.
-      table: of kvsim.head_budgets for this policy, or its file .npy.
-      budgets: at which the given and the refined table are measured in the end; none: they are not.
-      groups: into so many, as even as can be, the layers are parted, in their order.
-      shares: of its text that a group keeps when it alone evicts. None gets less than the smallest;
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel or path
+        As for kvsim.evaluate.
+    texts : str, dict, path, or sequence of these
+        As for kvsim.evaluate.
+    policy : str or class
+        A spec without @, or a class.
+    table : path or array_like, shape (99, layers, kv_heads)
+        Of kvsim.head_budgets for this policy, or its file .npy.
+    budgets : str, int, float, or sequence of these, optional
+        At which `table` and the refined table are measured in the end; none: they are not.
+    groups : int, default 6
+        Into so many, as even as can be, the layers are parted, in their order.
+    shares : sequence of float, default (0.02, 0.05, 0.1, 0.2, 0.4)
+        Of its text that a group keeps when it alone evicts. None gets less than the smallest;
         ratios that do not allow it are split evenly over groups.
-      output: a result file of kvsim.evaluate; the same call goes on where it was interrupted. The
-        files for @file are kept in the folder OUTPUT.tables. None: nothing is kept.
-      options: tokenizer, names, mode, eviction_interval, prompt_length, trace, also,
+    output : path, optional
+        A result file of kvsim.evaluate; the same call goes on where it was interrupted. The files
+        for @file are kept in the folder OUTPUT.tables. None: nothing is kept.
+    **options : Any
+        Options tokenizer, names, mode, eviction_interval, prompt_length, trace, also,
         gradient_samples, seed, progress, force and scratch of kvsim.evaluate. Without a trace each
         text is recorded again for each share.
 
-    Returns `budgets`, float32 [99, layers, KV heads] as of head_budgets, all ratios from the same
-    curves; `groups`, a frame of `group`, `first_layer`, `last_layer`, `share` and `kl`, nats per
-    token, means over texts; and `totals`, a frame of `table` (given, refined), `budget_request`,
-    `kl_sum`, the groups' losses added up, NaN below what was measured, and `kl_mean`, what all of
-    them together cost. Raises UsageError for what contradicts itself, DataError for a file that is
-    no table, and what kvsim.evaluate raises.
+    Returns
+    -------
+    Refined
+        Named tuple of `budgets`, float32, shape (99, layers, kv_heads), as of head_budgets, all
+        ratios from the same curves; `groups`, a frame of `group`, `first_layer`, `last_layer`,
+        `share` and `kl`, nats per token, means over texts; and `totals`, a frame of `table` (given,
+        refined), `budget_request`, `kl_sum`, the groups' losses added up, NaN below what was
+        measured, and `kl_mean`, what all of them together cost.
+
+    Raises
+    ------
+    UsageError
+        For what contradicts itself; else as `kvsim.evaluate`.
+    DataError
+        For a file that is no table; else as `kvsim.evaluate`.
+    RecordError, KvsimError, KeyboardInterrupt
+        As `kvsim.evaluate`.
+
+    Notes
+    -----
+    The KL of a group as a function of its share, its convex minorant, and the largest gain first
+    give the groups' parts of the budget, as head_budgets those of heads from a sweep. Within a
+    group the split is that of the table where the group has this share.
+
+    Examples
+    --------
+    >>> table = kvsim.head_budgets(losses, metric="predicted_kl", trace="trace.h5")
+    >>> refined = kvsim.refined_budgets(model, texts, "h2o", table, "20%", trace="trace.h5")
+    >>> np.save("refined.npy", refined.budgets)
     """
     spec = _spec(policy)
     given = table_of(table)
