@@ -15,7 +15,10 @@ from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
 # The rooms whose docstrings have the form; the text of a room's module is no part of it.
-ROOMS = "catalogue errors head_budgets imports policy program report results trace verbs".split()
+ROOMS = """
+    catalogue errors head_budgets imports kvpress labels policy program recipe report results
+    second_reading trace train tune verbs
+""".split()
 
 # Form of the text, summary, parameters, return value. Summaries say what a function does ("Replays
 # .."), so SS05, which wants an infinitive, takes no part.

@@ -91,11 +91,35 @@ def from_kvpress(
 ) -> type[Policy]:
     """A policy of a press of kvpress, for `kvsim.sweep` and everything else that takes a class.
 
-    >>> from kvpress import SnapKVPress
-    >>> snapkv = kvsim.from_kvpress(SnapKVPress(window_size=32))
-    >>> kvsim.sweep("trace.h5", [snapkv, "snapkv:preset=code"], ["20%"], mode="prefill",
-    ...             eviction_interval="never")
+    Parameters
+    ----------
+    press : kvpress.BasePress
+        An object of a class below it. It is copied. Its settings that are numbers, words or bools
+        become parameters: "kvpress-snapkv:window_size=16". KeyRerotationPress is the press in it
+        with keys at their slots, as `positions=slot`.
+    name : str, optional
+        In specs; without it "kvpress-" and the names of the class and of presses in it, without
+        Press, in small letters: "kvpress-chunk-knorm".
+    in_model : bool, default False
+        The press runs in the model of `kvsim.evaluate` (loop="imposed", mode="prefill",
+        eviction_interval="never"), with hidden states, weights and all heads, and what it keeps of
+        the prompt is imposed. The budget is the mean over all heads; a press that takes no ratio
+        keeps what it keeps at any budget.
 
+    Returns
+    -------
+    type
+        A class below `kvsim.Policy`.
+
+    Raises
+    ------
+    UsageError
+        With the reason, for what cannot run so (python/kvpress.md lists all presses).
+    ImportError
+        Without kvpress.
+
+    Notes
+    -----
     Whenever tokens have to leave, `press.score` is given those in the cache, [1, 1, tokens,
     head_dim], and the tokens with the lowest scores leave, of equals the lower text position. The
     budget takes the place of `compression_ratio`. kvpress itself cuts a prompt once: that is
@@ -103,23 +127,16 @@ def from_kvpress(
     all rows of attention, or that drops otherwise than by scores, is replayed in no other way. One
     of the last kind, as ChunkKVPress, gets larger ratios until it keeps no more than the budget.
 
-    Arguments:
-      press: an object of a class below kvpress.BasePress. It is copied. Its settings that are
-        numbers, words or bools become parameters: "kvpress-snapkv:window_size=16".
-        KeyRerotationPress is the press in it with keys at their slots, as `positions=slot`.
-      name: in specs; without it "kvpress-" and the names of the class and of presses in it, without
-        Press, in small letters: "kvpress-chunk-knorm".
-      in_model: the press runs in the model of `kvsim.evaluate` (loop="imposed", mode="prefill",
-        eviction_interval="never"), with hidden states, weights and all heads, and what it keeps of
-        the prompt is imposed. The budget is the mean over all heads; a press that takes no ratio
-        keeps what it keeps at any budget.
-
     Of a trace, a press sees one KV head; attention is the mean over its query heads. Where kvpress
     takes the mean over a layer, as TOVAPress and ChunkKVPress do, the policy takes that of the KV
     head. What a press draws comes from the seed of the unit, in a model from 0.
 
-    Raises UsageError with the reason for what cannot run so (python/kvpress.md lists all presses),
-    and ImportError without kvpress.
+    Examples
+    --------
+    >>> from kvpress import SnapKVPress
+    >>> snapkv = kvsim.from_kvpress(SnapKVPress(window_size=32))
+    >>> kvsim.sweep("trace.h5", [snapkv, "snapkv:preset=code"], ["20%"], mode="prefill",
+    ...             eviction_interval="never")
     """
     kind = type(press).__name__
     if reason := refusal_of(press, in_model):

@@ -23,19 +23,36 @@ FORMS = tuple(_WRITERS)
 
 
 def export_recipe(path: str | os.PathLike[str], to: str, output: str | os.PathLike[str]) -> Path:
-    """Writes a recipe in a form that another program takes. Returns the path of the file.
+    """Writes a recipe in a form that another program takes.
 
+    Parameters
+    ----------
+    path : path
+        Of the recipe.
+    to : {"kvpress", "lukv", "pages"}
+        "kvpress": a Python module whose `press` keeps the same tokens. "lukv": the array [99,
+        layers, KV heads] of the recipe's split `@file`, which LUKVPress reads. "pages": JSON with
+        the size of a page, the budget in pages or as a share, and the policy.
+    output : path
+        The file to write. An earlier one of the same form is replaced, any other is not.
+
+    Returns
+    -------
+    pathlib.Path
+        The path of the file.
+
+    Raises
+    ------
+    UsageError
+        With the reason, for a recipe that has no such form.
+    DataError
+        For a file that is no recipe, and for a split that has changed.
+    KvsimError
+        For a file that cannot be written.
+
+    Examples
+    --------
     >>> kvsim.export_recipe("tuned/recipe.yaml", to="kvpress", output="press.py")
-
-    Arguments:
-      path: of the recipe.
-      to: "kvpress": a Python module whose `press` keeps the same tokens. "lukv": the array
-        [99, layers, KV heads] of the recipe's split `@file`, which LUKVPress reads. "pages": JSON
-        with the size of a page, the budget in pages or as a share, and the policy.
-      output: the file to write. An earlier one of the same form is replaced, any other is not.
-
-    Raises UsageError, with the reason, for a recipe that has no such form, DataError for a file
-    that is no recipe, and for a split that has changed.
     """
     if to not in _WRITERS:
         raise UsageError(f"to: expected one of {', '.join(FORMS)}, found {to}")

@@ -47,41 +47,69 @@ def second_reading(
 ) -> None:
     """Writes the largest attention that each token gets while the model reads its text again.
 
+    The model reads a text of the trace once. Then it is asked to repeat it, chunk by chunk, and
+    reads each chunk again after the request.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The one that the trace is of.
+    trace : path or Trace
+        With token ids.
+    output : path
+        The file of scores, which appears when it is complete and replaces earlier scores only.
+    tokenizer : transformers tokenizer, optional
+        Of the instruction; None: the one that is stored where the model was loaded from.
+    reads : {"prompt", "text"}, default "prompt"
+        "prompt": the prompt of each sequence is scored; "text": the whole text. A policy that reads
+        the latter in stream mode knows the future.
+    chunk : int, tokens, default 2048
+        Tokens that are read again in a pass.
+    sinks : int, tokens, default 4
+        First tokens of the text that later chunks are seen with; give the policy the same.
+    instruction : str or sequence of str, default that of KVzip
+        A text, or one for the first chunk and one for later ones, which the last 8 tokens of the
+        chunk before follow.
+    suffix : str, optional
+        Stands between these and the chunk; None: what the tokenizer's chat template puts after a
+        user's message, a line feed without a template.
+    sequences : str or sequence of str, optional
+        Names; None: all.
+    budgets : path, optional
+        A file .npy of the share of its tokens that each head removes at compression ratios 1% to
+        99% where the lowest scores of all heads leave together, float32 [99, layers, KV heads],
+        which POLICY@file:PATH reads; replaces such an array only. Needs scores of one sequence and
+        all layers.
+    progress : bool or callable, optional
+        As for `kvsim.sweep`, in forward passes.
+
+    Raises
+    ------
+    UsageError
+        For arguments that do not fit the trace.
+    DataError
+        For a trace without token ids or with layers that do not attend to all tokens or read
+        another's cache.
+    RecordError
+        For a model that does so.
+    KvsimError
+        If a file cannot be written.
+
+    Notes
+    -----
+    A token's score for a KV head is the largest attention that a token of that pass pays it, over
+    the query heads; the softmax is over the first `sinks` tokens, the chunk, and the tokens of the
+    pass up to the one that attends. The normalisation of KVzip+ is left out.
+
+    References
+    ----------
+    KVzip, arXiv 2505.23416, section 3, as KVzipPress of kvpress 0.5.5 computes it.
+
+    Examples
+    --------
     >>> kvsim.second_reading(model, "trace.h5", "scores.h5", tokenizer=tokenizer)
     >>> once = {"mode": "prefill", "eviction_interval": "never"}
     >>> kvsim.sweep("trace.h5", "kvzip:file=scores.h5", "20%", **once)
-
-    The model reads a text of the trace once. Then it is asked to repeat it, chunk by chunk, and
-    reads each chunk again after the request. A token's score for a KV head is the largest attention
-    that a token of that pass pays it, over the query heads; the softmax is over the first `sinks`
-    tokens, the chunk, and the tokens of the pass up to the one that attends. This is KVzip (arXiv
-    2505.23416, section 3), as KVzipPress of kvpress 0.5.5 computes it; its normalisation of
-    KVzip+ is left out.
-
-    Arguments:
-      model: the one that the trace is of.
-      trace: a path or a Trace, with token ids.
-      output: the file of scores, which appears when it is complete and replaces earlier scores
-        only.
-      tokenizer: of the instruction; None: the one that is stored where the model was loaded from.
-      reads: "prompt": the prompt of each sequence is scored; "text": the whole text. A policy that
-        reads the latter in stream mode knows the future.
-      chunk: tokens that are read again in a pass.
-      sinks: first tokens of the text that later chunks are seen with; give the policy the same.
-      instruction: a text, or one for the first chunk and one for later ones, which the last 8
-        tokens of the chunk before follow.
-      suffix: stands between these and the chunk; None: what the tokenizer's chat template puts
-        after a user's message, a line feed without a template.
-      sequences: names; None: all.
-      budgets: a file .npy of the share of its tokens that each head removes at compression ratios
-        1% to 99% where the lowest scores of all heads leave together, float32 [99, layers,
-        KV heads], which POLICY@file:PATH reads; replaces such an array only. Needs scores of one
-        sequence and all layers.
-      progress: as for kvsim.sweep; called with the forward passes.
-
-    Raises UsageError for arguments that do not fit the trace, DataError for a trace without token
-    ids or with layers that do not attend to all tokens or read another's cache, RecordError for a
-    model that does so, KvsimError if a file cannot be written.
     """
     (read,) = opened(trace)
     texts = checked_texts(read, output, reads, chunk, sinks, sequences, budgets)

@@ -46,34 +46,64 @@ def train(
 ) -> pd.DataFrame:
     """Trains scorers for the policy `learned` on the future of recorded attention.
 
+    Samples are tokens in the caches of `policy`, with the features that an online policy may see
+    and what became of the tokens later.
+
+    Parameters
+    ----------
+    traces : path, Trace, or sequence of these
+        Of one model.
+    output : path
+        A file .npz, which is replaced.
+    kind : {"linear", "mlp", "trees"}, default "linear"
+        "linear", a ridge regression; "mlp", a network of 16 hidden units; "trees", 50 boosted trees
+        of depth 4; each by scikit-learn.
+    scope : {"head", "layer", "model"}, default "head"
+        A scorer for each KV "head", for each "layer", or one for the "model".
+    target : {"future", "price", "optimum"}, default "future"
+        What a score predicts: "future", the log of the attention to come (plus .1 steps); "price",
+        the same relative to the price of a slot at that step; "optimum", whether the exact optimum
+        still keeps the token.
+    features : sequence of str, optional
+        Their names (policies/learned/README.md); None: all but `value` and `special`.
+    budgets : str, int, float, or sequence of these, default ("10%", "20%")
+        Of the caches that the samples are of.
+    policy : str, default "h2o"
+        Whose caches the samples are of; one that evicts a token at a time, `learned` included, so
+        that a second round can learn from the caches of the first.
+    sequences : str or sequence of str, optional
+        Names; None: all. What a scorer is measured on should not be among them.
+    seed : int, default 0
+        Of the draws, of a network's first weights, and of trees.
+    progress : bool or callable, optional
+        As for `kvsim.sweep`, in scorers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per scorer: layer and kv_head, as far as it is for one; samples, of all texts; and
+        explained, the share of the target's variance in the last text that a fit to the others
+        explains (NaN with one text).
+
+    Raises
+    ------
+    UsageError
+        Where scikit-learn is missing; else as `kvsim.labels` and `kvsim.sweep`.
+    DataError
+        For traces without what is needed or of several models.
+    KvsimError, KeyboardInterrupt
+        As `kvsim.labels` and `kvsim.sweep`.
+
+    Notes
+    -----
+    Samples are taken at every 16th step of a text if it evicts, 48 of each cache; a scorer gets at
+    most 500,000, drawn of all. The file holds the fit to all texts; layers without a cache of their
+    own get scores of 0.
+
+    Examples
+    --------
     >>> kvsim.train("trace.h5", "model.npz", sequences=["a", "b"])
     >>> kvsim.sweep("trace.h5", "learned:file=model.npz;h2o", "20%", sequences="c")
-
-    Samples are tokens in the caches of `policy`, with the features that an online policy may see
-    and what became of the tokens later. They are taken at every 16th step of a text if it evicts,
-    48 of each cache; a scorer gets at most 500,000, drawn of all.
-
-    Arguments:
-      traces: of one model.
-      output: a file .npz, which is replaced.
-      kind: "linear", a ridge regression; "mlp", a network of 16 hidden units; "trees", 50 boosted
-        trees of depth 4; each by scikit-learn.
-      scope: a scorer for each KV "head", for each "layer", or one for the "model".
-      target: what a score predicts: "future", the log of the attention to come (plus .1 steps);
-        "price", the same relative to the price of a slot at that step; "optimum", whether the exact
-        optimum still keeps the token.
-      features: their names (policies/learned/README.md); None: all but `value` and `special`.
-      budgets, policy: whose caches the samples are of; a policy that evicts a token at a time,
-        `learned` included, so that a second round can learn from the caches of the first.
-      sequences: names; None: all. What a scorer is measured on should not be among them.
-      seed: of the draws, of a network's first weights, and of trees.
-      progress: as for kvsim.sweep.
-
-    Returns a row per scorer: layer and kv_head, as far as it is for one; samples, of all texts; and
-    explained, the share of the target's variance in the last text that a fit to the others
-    explains (NaN with one text). The file holds the fit to all texts; layers without a cache of
-    their own get scores of 0. Raises UsageError, also where scikit-learn is missing, DataError for
-    traces without what is needed or of several models, and what kvsim.labels and kvsim.sweep raise.
     """
     import pandas as pd
 

@@ -46,40 +46,79 @@ def tune(
 ) -> Tuned:
     """Searches the policy that loses least at a budget, and measures it on texts it did not see.
 
-    >>> tuned = kvsim.tune("trace.h5", "20%", space="h2o:recent={0..0.9};tova", output="tuned")
-    >>> kvsim.sweep("trace.h5", f"tova;recipe:file={tuned.recipe}", "20%")
+    Parameters
+    ----------
+    source : path, Trace, sequence of these, or transformers.PreTrainedModel
+        A trace or a list of traces (a path ends in .h5): open loop alone. Or a model, as for
+        kvsim.evaluate, with `texts`; a trace of the search texts is recorded.
+    budget : str, int or float
+        One, as for kvsim.sweep: "20%", 64, "64KiB".
+    space : str or sequence of str, optional
+        Entries separated by ";", or a list of them. A spec with `{a,b}`, one of these, and
+        `{0..0.9}`, `{1..64}`, a number between the two, a whole one if both are; and entries that
+        begin with "+" or "@", each of which a policy may have in addition. None: ten policies,
+        +protect, and three rules for splits.
+    objective : str, optional
+        Of the open loop: "predicted_kl", "projected_error", "output_error_sq" or "attention_loss".
+        None: the first that the traces can tell.
+    texts : str, dict, path, or sequence of these, optional
+        Of a model, as for kvsim.evaluate.
+    held_out : sequence of str, str or float, optional
+        Names of texts, or a share such as "30%" or 0.3, of the last ones. None: a third.
+    trials : int, default 64
+        Of the search, several of which may be of one spec; all of a space that has no more. Of a
+        folder that has more of them, the first ones count.
+    finalists : int, default 8
+        Specs that are imposed on the model; of traces those measured on held-out texts.
+    output : path, optional
+        A folder for results.sqlite, search.log, recipe.yaml, ranked.csv, loss.png. The same call
+        goes on there after an interruption and repeats nothing. Without it nothing is kept.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    eviction_interval : int or "never", default 1
+        See `kvsim.Options`.
+    page : int, tokens, default 1
+        See `kvsim.Options`.
+    page_score : {"mean", "max", "min"}, default "mean"
+        See `kvsim.Options`.
+    prompt_length : int, tokens, optional
+        Of all texts of a model.
+    tokenizer : transformers tokenizer, optional
+        Of the texts; None: the model's.
+    figure_budgets : sequence of str, int or float, optional
+        Further budgets of the figure; None: half of it and twice as much.
+    name : str, optional
+        A label of the recipe for tables and figures.
+    seed : int, default 0
+        As for kvsim.sweep, also of the search and of intervals: the same seed, the same result.
+    progress : bool or callable, optional
+        As for kvsim.sweep.
 
+    Returns
+    -------
+    Tuned
+        The spec that was found, and all that were measured.
+
+    Raises
+    ------
+    UsageError
+        For arguments that cannot be meant; else as kvsim.sweep and kvsim.evaluate.
+    KvsimError
+        Without Optuna; else as kvsim.sweep and kvsim.evaluate.
+    DataError, RecordError, KeyboardInterrupt
+        As kvsim.sweep and kvsim.evaluate.
+
+    Notes
+    -----
     Three stages. In open loop, `trials` specs are replayed on traces of the search texts, many at a
     time; Optuna's TPE sampler proposes them. With a model, the `finalists` best ones are then
     imposed on it by successive halving: half of them go on, to twice as many texts. The result is
     measured on held-out texts, with simple policies at their defaults and the optimum.
 
-    Arguments:
-      source: a trace or a list of traces (a path ends in .h5): open loop alone. Or a model, as for
-        kvsim.evaluate, with `texts`; a trace of the search texts is recorded.
-      budget: one, as for kvsim.sweep: "20%", 64, "64KiB".
-      space: entries separated by ";", or a list of them. A spec with `{a,b}`, one of these, and
-        `{0..0.9}`, `{1..64}`, a number between the two, a whole one if both are; and entries that
-        begin with "+" or "@", each of which a policy may have in addition. None: ten policies,
-        +protect, and three rules for splits.
-      objective: of the open loop: predicted_kl, projected_error, output_error_sq or attention_loss.
-        None: the first that the traces can tell.
-      texts: of a model, as for kvsim.evaluate.
-      held_out: names of texts, or a share such as "30%" or 0.3, of the last ones. None: a third.
-      trials: of the search, several of which may be of one spec; all of a space that has no more.
-        Of a folder that has more of them, the first ones count.
-      finalists: specs that are imposed on the model; of traces those measured on held-out texts.
-      output: a folder for results.sqlite, search.log, recipe.yaml, ranked.csv, loss.png. The same
-        call goes on there after an interruption and repeats nothing. Without it nothing is kept.
-      mode, eviction_interval, page, page_score, seed: as for kvsim.sweep. `seed` also of the search
-        and of intervals: the same seed, the same result.
-      prompt_length: in tokens, of all texts of a model. tokenizer: of the texts; None: the model's.
-      figure_budgets: further budgets of the figure; None: half of it and twice as much.
-      name: a label of the recipe for tables and figures.
-      progress: as for kvsim.sweep.
-
-    Returns a Tuned. Raises UsageError for arguments that cannot be meant, KvsimError without
-    Optuna, and what kvsim.sweep and kvsim.evaluate raise.
+    Examples
+    --------
+    >>> tuned = kvsim.tune("trace.h5", "20%", space="h2o:recent={0..0.9};tova", output="tuned")
+    >>> kvsim.sweep("trace.h5", f"tova;recipe:file={tuned.recipe}", "20%")
     """
     arguments = dict(locals())
     return tune_as(announce=lambda line: None, **arguments)

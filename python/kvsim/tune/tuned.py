@@ -17,20 +17,28 @@ if TYPE_CHECKING:
 class Tuned:
     """The result of kvsim.tune.
 
-    policy: the spec that was found. recipe: the file that names it; None without `output`. loss:
-    what the losses of held-out texts are, `kl_mean` or the objective of the replay. objective: what
-    the search in open loop made small.
-
-    ranked: a frame with a row per spec that was tried: policy; role (found, default, optimum);
-    stage, how far it came; open_loop_loss and imposed_loss, means over the texts of the search;
-    held_out_loss with its 95% interval low..high over held-out texts; ratio, of that to the best
-    default's, with ratio_low..ratio_high.
-
-    points: a frame with a row per spec and budget of the figure: policy, budget_request, tokens
-    (mean over texts), loss, low, high, role.
-
-    searched_on, held_out: the names of the texts. tried: how many different specs the search
-    measured; several trials may be of one.
+    Attributes
+    ----------
+    policy : str
+        The spec that was found.
+    recipe : pathlib.Path or None
+        The file that names it; None without `output`.
+    loss : str
+        What the losses of held-out texts are, `kl_mean` or the objective of the replay.
+    objective : str
+        What the search in open loop made small.
+    ranked : pandas.DataFrame
+        A row per spec that was tried: policy; role (found, default, optimum); stage, how far it
+        came; open_loop_loss and imposed_loss, means over the texts of the search; held_out_loss
+        with its 95% interval low..high over held-out texts; ratio, of that to the best default's,
+        with ratio_low..ratio_high.
+    points : pandas.DataFrame
+        A row per spec and budget of the figure: policy, budget_request, tokens (mean over texts),
+        loss, low, high, role.
+    searched_on, held_out : tuple of str
+        The names of the texts.
+    tried : int
+        How many different specs the search measured; several trials may be of one.
     """
 
     policy: str
@@ -44,13 +52,35 @@ class Tuned:
     tried: int
 
     def figure(self, path: str | Path) -> Path:
-        """Draws loss against budget on the held-out texts into a file, as .png or .pdf."""
+        """Draws loss against budget on the held-out texts into a file.
+
+        Parameters
+        ----------
+        path : path
+            The file, as .png or .pdf.
+
+        Returns
+        -------
+        pathlib.Path
+            The path of the file.
+
+        Raises
+        ------
+        KvsimError
+            For a file that cannot be written, or a suffix of no format.
+        """
         from .figure import draw
 
         return draw(self.points, self.loss, path)
 
     def summary(self) -> str:
-        """The found policy and the rows that were measured on held-out texts, for a terminal."""
+        """The found policy and the rows that were measured on held-out texts, for a terminal.
+
+        Returns
+        -------
+        str
+            Lines, the last one with its line end.
+        """
         held = self.ranked[self.ranked["held_out_loss"].notna()]
         several = len(self.held_out) > 1
         texts = f"{len(self.held_out)} held-out text{'s, 95% intervals' if several else ''}"
