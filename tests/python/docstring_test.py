@@ -16,8 +16,8 @@ from numpydoc.validate import Validator, validate
 
 # The rooms whose docstrings have the form; the text of a room's module is no part of it.
 ROOMS = """
-    catalogue errors head_budgets imports kvpress labels policy program recipe report results
-    second_reading trace train tune verbs
+    catalogue closed_loop errors head_budgets imports kvpress labels policy program recipe record
+    report results second_reading trace train tune verbs
 """.split()
 
 # Form of the text, summary, parameters, return value. Summaries say what a function does ("Replays

@@ -40,17 +40,46 @@ def layer_interaction(
 ) -> pd.DataFrame:
     """The KL of each layer evicted alone, their sum, and that of all layers evicted together.
 
-    >>> kvsim.layer_interaction(model, text, "h2o", "20%")[["layer", "kl_alone", "kl_joint"]]
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel or path
+        As for kvsim.evaluate.
+    texts : str, sequence of int, dict, path, or list of these
+        As for kvsim.evaluate.
+    policies : str, class, or sequence of these
+        As for kvsim.sweep; of `all` and `oracles` it takes what can be imposed.
+    budgets : str, int, float, or sequence of these
+        As for kvsim.sweep.
+    **options : Any
+        Options tokenizer, names, mode, eviction_interval, prompt_length, trace, seed and allocate
+        of kvsim.evaluate.
 
+    Returns
+    -------
+    pandas.DataFrame
+        One row per text, policy, budget and layer: sequence, policy, budget (tokens),
+        budget_request, mode, layer, and in nats per token over the measured steps `kl_alone`,
+        `kl_sum` and `kl_joint`, of which the last two are the same in all layers.
+
+    Raises
+    ------
+    UsageError, RecordError, DataError, KvsimError, KeyboardInterrupt
+        As kvsim.evaluate.
+
+    Warns
+    -----
+    KvsimWarning
+        As kvsim.evaluate.
+
+    Notes
+    -----
     The kept sets of a replay are imposed on one layer while the others keep every token, then on
     all: L + 1 forward passes for L layers. Where `kl_joint` is below `kl_sum`, layers make up for
     each other, or lose the same thing; where it is above, damage adds to damage.
 
-    `options` are those of kvsim.evaluate: tokenizer, names, mode, eviction_interval, prompt_length,
-    trace, seed, allocate. Returns a frame, one row per text, policy, budget and layer: sequence,
-    policy, budget (tokens), budget_request, mode, layer, and in nats per token over the measured
-    steps `kl_alone`, `kl_sum` and `kl_joint`, of which the last two are the same in all layers.
-    Raises what kvsim.evaluate raises; of `all` and `oracles` it takes what can be imposed.
+    Examples
+    --------
+    >>> kvsim.layer_interaction(model, text, "h2o", "20%")[["layer", "kl_alone", "kl_joint"]]
     """
     rows = []
     for model_, job, trace, full, plans, how in _texts(
@@ -75,10 +104,46 @@ def kept_overlap_by_layer(
 ) -> pd.DataFrame:
     """How much the adaptive loop and the replay keep in common in each layer.
 
-    `kept_overlap` is the mean over measured steps and the layer's KV heads of |kept and kept'| /
-    |kept or kept'|. Arguments and other columns are those of layer_interaction. Estimators, which
-    keep no sets of tokens, have no rows. Layer 0 is 1 for every policy that decides per head: it
-    sees the same queries and keys in both loops.
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel or path
+        As for kvsim.evaluate.
+    texts : str, sequence of int, dict, path, or list of these
+        As for kvsim.evaluate.
+    policies : str, class, or sequence of these
+        As for kvsim.sweep; of `all` and `oracles` it takes what the adaptive loop runs.
+    budgets : str, int, float, or sequence of these
+        As for kvsim.sweep.
+    **options : Any
+        As for kvsim.layer_interaction.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per text, policy, budget and layer: sequence, policy, budget (tokens),
+        budget_request, mode, layer, and `kept_overlap`, the mean over measured steps and the
+        layer's KV heads of |kept and kept'| / |kept or kept'|. Estimators, which keep no sets of
+        tokens, have no rows.
+
+    Raises
+    ------
+    UsageError, RecordError, DataError, KvsimError, KeyboardInterrupt
+        As kvsim.evaluate.
+
+    Warns
+    -----
+    KvsimWarning
+        As kvsim.evaluate.
+
+    Notes
+    -----
+    Layer 0 is 1 for every policy that decides per head: it sees the same queries and keys in both
+    loops.
+
+    Examples
+    --------
+    >>> found = kvsim.kept_overlap_by_layer(model, text, "h2o", "20%")
+    >>> found.groupby("layer").kept_overlap.mean()
     """
     from . import adaptive
 

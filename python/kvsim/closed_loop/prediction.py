@@ -43,20 +43,47 @@ def rank_correlations(
 ) -> pd.DataFrame:
     """Spearman's rank correlation of every open-loop metric with every closed-loop outcome.
 
-    `results` is as for `both_loops`, or what that returned; without its column trace_id, texts of
-    one name are one. A correlation is over policies on one text, then averaged over texts. Its sign
-    is such that +1 means that the metric ranks the policies as the running model does, for metrics
-    of which more is worse, too. `policies` restricts it to some: names or canonical specs; a name
-    is that of the plain policy with any parameters, without "+" and "@". `full`, to which no budget
-    applies, takes no part unless it is named.
+    Parameters
+    ----------
+    results : path, Results, dict of str to pandas.DataFrame, or pandas.DataFrame
+        A result file with rows of both loops, what `kvsim.load` gives, a dict of its tables, or a
+        frame of joined rows; without its column trace_id, texts of one name are one.
+    policies : sequence of str, optional
+        Restricts it to some: names or canonical specs; a name is that of the plain policy with any
+        parameters, without "+" and "@". `full`, to which no budget applies, takes no part unless it
+        is named.
+    seed : int, default 0
+        Of the draws of the bootstrap.
 
-    One row per model_id, mode, loop, budget, metric and outcome: `budget` as requested, or
-    ALL_BUDGETS, where the points of all budgets are ranked together; `spearman`; `low` and `high`,
-    the 95% interval of the bootstrap over texts (2,000 draws from `seed`), NaN for fewer than two
-    texts; `texts`, how many count: those with FEWEST_POLICIES or more of which neither the metric
-    nor the outcome is the same for all; `points`, the fewest that are ranked in a text; `says`, the
-    verdict in words. `attrs["notes"]` says what was left out.
-    Raises UsageError for a policy that is not there, DataError where no row has both loops.
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model_id, mode, loop, budget, metric and outcome: `budget` as requested, or "all
+        budgets", where the points of all budgets are ranked together; `spearman`; `low` and `high`,
+        the 95% interval of the bootstrap over texts (2,000 draws), NaN for fewer than two texts;
+        `texts`, how many count: those with three or more policies of which neither the metric nor
+        the outcome is the same for all; `points`, the fewest that are ranked in a text; `says`, the
+        verdict in words. `attrs["notes"]` says what was left out.
+
+    Raises
+    ------
+    UsageError
+        For a policy that is not there.
+    DataError
+        Where no row has both loops.
+    ResultsError
+        As `kvsim.load`.
+
+    Notes
+    -----
+    A correlation is over policies on one text, then averaged over texts. Its sign is such that +1
+    means that the metric ranks the policies as the running model does, for metrics of which more is
+    worse, too.
+
+    Examples
+    --------
+    >>> found = kvsim.rank_correlations("results.sqlite")
+    >>> found[found.outcome == "kl_mean"][["budget", "metric", "spearman", "says"]]
     """
     rows = results if isinstance(results, pd.DataFrame) else both_loops(results)
     notes = rows.attrs.get("notes", [])

@@ -17,11 +17,10 @@ from ..verbs.options import check_scratch, protocol_from, warn_of
 from ..verbs.progress import Tracker, Watch, reporter
 from .asked import Asked, prepare
 from .loops import How, Job, Plan
-from .replayed import KeptSets, batches, sweep_text, with_rows
+from .replayed import KeptSets
 from .rows import Rows
-from .selected_pages import units_of
 from .shares import share_of
-from .work import RECORD, REPLAY, ROW, Work, guessed_seconds
+from .work import RECORD, REPLAY, ROW, Work, guessed_seconds, replayed_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,54 +59,101 @@ def evaluate(
 ) -> pd.DataFrame:
     """Evicts inside the model and compares its predictions of each text with the full cache's.
 
-    >>> frame = kvsim.evaluate(model, text, policies=["window", "h2o"], budgets=["10%", "20%"])
-    >>> frame.groupby(["policy", "budget"])[["kl_mean", "delta_nll"]].mean()
-
-    Arguments:
-      model: a causal language model of transformers in evaluation mode, or the folder, GGUF file or
-        name of one, which is loaded in float32 on the CPU.
-      texts: a string, token ids, a dict as in a line of JSON ({"text": ..., "spans": [[first
-        character, end, label], ...], "name": ..., "prompt_length": characters}), a Path of a file
-        of such lines (.jsonl) or of one text, or a list of these. Spans labelled `answer` are
-        counted as right where each of their tokens is the most likely one.
-      policies, budgets: as for kvsim.sweep. Bytes are of numbers as the trace has them.
-      select: selectors as for kvsim.fetch, with or without policies: "quest:k=64,page=16". The
-        model keeps every token, and each step attends to what they choose in the text's trace. For
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel or path
+        A causal language model in evaluation mode, or the folder, GGUF file or name of one, which
+        is loaded in float32 on the CPU.
+    texts : str, sequence of int, dict, path, or list of these
+        A string, token ids, a dict as in a line of JSON ({"text": ..., "spans": [[first character,
+        end, label], ...], "name": ..., "prompt_length": characters}), a Path of a file of such
+        lines (.jsonl) or of one text, or a list of these. Spans labelled `answer` are counted as
+        right where each of their tokens is the most likely one.
+    policies : str, class, or sequence of these, optional
+        As for kvsim.sweep.
+    budgets : str, int, float, or sequence of these, optional
+        As for kvsim.sweep. Bytes are of numbers as the trace has them.
+    select : str, class, or sequence of these, optional
+        Selectors as for kvsim.fetch, with or without policies: "quest:k=64,page=16". The model
+        keeps every token, and each step attends to what they choose in the text's trace. For
         loop="imposed"; not for "magicpig", which estimates from samples.
-      tokenizer: of the texts; None: the model's, from where it was loaded.
-      names: of the texts, as sequences; by default that of the line of JSON or of the file, else
-        `text-` and 12 digits of the SHA-256 of its token ids.
-      loop: "imposed": what the policies keep in a replay of the text's trace is imposed on one
-        forward pass for each configuration, per layer and KV head; oracles work. "adaptive": the
-        policies decide while the model runs, fed with its own attention under eviction.
-      mode, eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep.
-      prompt_length: in tokens, of all texts; only steps after it are measured with mode="prefill".
-      trace: of the same texts, recorded by this model; None: one is recorded in float32, and
-        removed.
-      also: what that trace holds in addition to attention, as for kvsim.recording:
-        output_projection, residual, output_score_grad, which the columns projected_error and
-        predicted_kl of the replay need. None: output_projection, where the model has one. What
-        a policy needs is recorded in any case.
-      gradient_samples: as for kvsim.recording.
-      output: a result file (SQLite). Rows that it holds of the same text and code are not made
-        again. New ones are added to the tables `closed_loop` and `closed_loop_kind` as they are
-        finished, and those of the replay to the table `replay`.
-      progress: as for kvsim.sweep; counts rows. A bar also says what is being done.
-      force: makes also the rows that `output` holds already.
-      shard: "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins
-        their files.
-      scratch: a folder on a local disk in which `output`, which it needs, is written, as for
-        kvsim.sweep.
-      per_step: keeps KL and NLL of every measured step in `output`, which it needs, in the table
+    tokenizer : transformers tokenizer, optional
+        Of the texts; None: the model's, from where it was loaded.
+    names : sequence of str, optional
+        Of the texts, as sequences; by default that of the line of JSON or of the file, else `text-`
+        and 12 digits of the SHA-256 of its token ids.
+    loop : {"imposed", "adaptive"}, default "imposed"
+        "imposed": what the policies keep in a replay of the text's trace is imposed on one forward
+        pass for each configuration, per layer and KV head; oracles work. "adaptive": the policies
+        decide while the model runs, fed with its own attention under eviction.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    eviction_interval : int or "never", default 1
+        See `kvsim.Options`.
+    page : int, tokens, default 1
+        See `kvsim.Options`.
+    page_score : {"mean", "max", "min"}, default "mean"
+        See `kvsim.Options`.
+    prompt_length : int, tokens, optional
+        Of all texts; only steps after it are measured with mode="prefill".
+    trace : path or Trace, optional
+        Of the same texts, recorded by this model; None: one is recorded in float32, and removed.
+    also : str or sequence of str, optional
+        What that trace holds in addition to attention, as for kvsim.recording: output_projection,
+        residual, output_score_grad, which the columns projected_error and predicted_kl of the
+        replay need. None: output_projection, where the model has one. What a policy needs is
+        recorded in any case.
+    gradient_samples : int, default 1
+        As for kvsim.recording.
+    seed : int, default 0
+        See `kvsim.Options`.
+    allocate : str, default "uniform"
+        See `kvsim.Options`.
+    output : path, optional
+        A result file (SQLite). Rows that it holds of the same text and code are not made again. New
+        ones are added to the tables `closed_loop` and `closed_loop_kind` as they are finished, and
+        those of the replay to the table `replay`.
+    progress : bool or callable, optional
+        As for kvsim.sweep, in rows. A bar also says what is being done.
+    force : bool, default False
+        Makes also the rows that `output` holds already.
+    shard : str, default "1/1"
+        "I/N": the I-th of N shares of the texts, of equal estimated cost; kvsim.merge joins their
+        files.
+    scratch : path, optional
+        A folder on a local disk in which `output`, which it needs, is written; see `kvsim.Options`.
+    per_step : bool, default False
+        Keeps KL and NLL of every measured step in `output`, which it needs, in the table
         `closed_loop_step`; rows without them are made again. kvsim.closed_loop_steps reads them.
 
-    Returns a frame with the columns of the table `closed_loop` (sim/results/columns.md), a row per
-    text, policy and budget, ordered by key.
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the table `closed_loop` (sim/results/columns.md), a row per text, policy and
+        budget, ordered by key.
 
-    Raises UsageError for what the loop cannot run and for what contradicts itself, RecordError for
-    a model or a text that cannot be recorded, and what kvsim.sweep raises. `all` and `oracles`
-    leave out what the loop cannot run, with a KvsimWarning. After KeyboardInterrupt the same call
-    does the rest of `output`.
+    Raises
+    ------
+    UsageError
+        For what the loop cannot run and for what contradicts itself; else as kvsim.sweep.
+    RecordError
+        For a model or a text that cannot be recorded.
+    DataError, KvsimError
+        As kvsim.sweep.
+    KeyboardInterrupt
+        At Ctrl-C; then the same call does the rest of `output`.
+    Exception
+        What a policy of Python raises, as kvsim.sweep.
+
+    Warns
+    -----
+    KvsimWarning
+        Of what `all` and `oracles` leave out, which the loop cannot run; else as kvsim.sweep.
+
+    Examples
+    --------
+    >>> frame = kvsim.evaluate(model, text, policies=["window", "h2o"], budgets=["10%", "20%"])
+    >>> frame.groupby(["policy", "budget"])[["kl_mean", "delta_nll"]].mean()
     """
     arguments = dict(locals())
     return evaluate_as(None, protocol=protocol_from(arguments), **arguments)
@@ -167,7 +213,7 @@ def evaluate_as(
     elif share.is_empty:
         warn_of([share.note])
     command = command or asked.in_words(loop, share.shard, per_step)
-    replayed = partial(_replayed, asked, output, force, command, scratch)
+    replayed = partial(replayed_rows, asked, output, force, command, scratch)
     with closing(Rows(output, digest, loop, how, force, scratch, per_step)) as rows:
         for job in asked.jobs:
             rows.check(job)
@@ -245,50 +291,3 @@ def _make(
             rows.ask(job, plan)
     if total > 0:
         tracker.begin("")
-
-
-def _replayed(
-    asked: Asked,
-    output: str | Path | None,
-    force: bool,
-    command: str,
-    scratch: str | Path | None,
-    trace: Trace,
-    job: Job,
-    plans: list[Plan],
-    missing: list[Plan],
-    tracker: Tracker,
-) -> tuple[dict[Plan, pd.DataFrame], KeptSets]:
-    """The plans with their open-loop rows, and what those that were replayed for `missing` keep."""
-    selecting = [plan for plan in plans if plan.selects_pages]
-    there = dict.fromkeys(selecting, units_of(trace, job)) if selecting else {}
-    plans = [plan for plan in plans if not plan.selects_pages]
-    missing = [plan for plan in missing if not plan.selects_pages]
-    tracker.advance(REPLAY, len(job.ids) * len(selecting))
-    if not plans:
-        return there, {}
-    specs, amounts, options = asked.sweep_of(job)
-    batch = next(iter(batches(trace, job, missing, asked.how)), [])
-    keeping = list(dict.fromkeys(plan.policy for plan in batch))
-    units = len(job.ids) * len(plans)
-
-    def rows(again: bool) -> tuple[pd.DataFrame, list[str], KeptSets]:
-        before = 0
-
-        def report(done: int, total: int) -> None:
-            nonlocal before
-            tracker.advance(REPLAY, units * (done - before) / total)
-            before = done
-
-        own = {**options, "scratch": scratch}
-        found = sweep_text(trace, specs, amounts, own, output, again, command, report, keeping)
-        if not before:  # all rows were there
-            tracker.advance(REPLAY, units)
-        return found
-
-    found, notes, kept = rows(force)
-    warn_of(notes)
-    # A row does not say after which prompt it was measured but by its number of steps.
-    if (found.steps != len(job.ids) - asked.how.first_step(job)).any():
-        found, _, kept = rows(True)
-    return with_rows(plans, found) | there, kept

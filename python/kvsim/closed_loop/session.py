@@ -42,38 +42,77 @@ def evicting(
 ) -> Iterator[Eviction]:
     """Lets a policy evict in a model of transformers while it runs, until the block ends.
 
-        with kvsim.evicting(model, policy="h2o", budget="20%", mode="prefill") as cache:
-            model.generate(**inputs, max_new_tokens=100)
-        cache.kept(layer=3, kv_head=0)  # text positions, of each sequence of the batch
+    The policy is fed with the attention of the evicting model itself. What a KV head has evicted is
+    not attended to again by its query heads.
 
-    The policy is fed with the attention of the evicting model itself. What a KV head has evicted
-    is not attended to again by its query heads. Every forward pass with an empty cache begins new
-    sequences, one per member of the batch, without its padding; the cache that the block receives
-    speaks of the last ones: `kept`, `evicted_after`, `peak_tokens`, `cache_bytes`, `storage`.
-
-    policy, budget, mode, eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep,
-        one policy and one budget. A share is of the prompt; in stream mode, where no length is
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A causal language model of transformers.
+    policy : str or class
+        One policy, as for kvsim.sweep.
+    budget : str, int or float
+        One budget, as for kvsim.sweep. A share is of the prompt; in stream mode, where no length is
         known, it is refused. Bytes ("64KiB") are those of a KV head in the model's own precision.
-    prompt_length: in prefill mode the first tokens of each sequence, which attend in full; by
-        default the input of `generate`.
-    names: of the sequences in their order, for policies that draw; sequence-0, ... by default.
-    tokenizer: gives the text of each token to policies that ask for it.
-    drop: removes the rows of evicted tokens from the model's own cache where all KV heads of a
-        layer, and all members of the batch, hold equally many, as they do under POLICY+shared;
-        elsewhere, and in layers with a sliding window or chunks, they are hidden by masks.
-        `storage` says which. A forward pass over many tokens holds all of them until it ends. The
-        engine, which decides, has the vectors of the whole text in float32 in the memory of the
-        CPU.
-    end_tokens: the tokens that end a member of a batch when they are generated; the model's end
-        tokens by default.
+    mode : {"stream", "prefill"}, default "stream"
+        See `kvsim.Options`.
+    eviction_interval : int or "never", default 1
+        See `kvsim.Options`.
+    page : int, tokens, default 1
+        See `kvsim.Options`.
+    page_score : {"mean", "max", "min"}, default "mean"
+        See `kvsim.Options`.
+    prompt_length : int, tokens, optional
+        In prefill mode the first tokens of each sequence, which attend in full; by default the
+        input of `generate`.
+    seed : int, default 0
+        See `kvsim.Options`.
+    allocate : str, default "uniform"
+        See `kvsim.Options`.
+    names : iterable of str, optional
+        Of the sequences in their order, for policies that draw; sequence-0, ... by default.
+    tokenizer : transformers tokenizer, optional
+        Gives the text of each token to policies that ask for it.
+    drop : bool, default False
+        Removes the rows of evicted tokens from the model's own cache where all KV heads of a layer,
+        and all members of the batch, hold equally many, as they do under POLICY+shared; elsewhere,
+        and in layers with a sliding window or chunks, they are hidden by masks. `storage` says
+        which. A forward pass over many tokens holds all of them until it ends. The engine, which
+        decides, has the vectors of the whole text in float32 in the memory of the CPU.
+    end_tokens : iterable of int, optional
+        The tokens that end a member of a batch when they are generated; the model's end tokens by
+        default.
+
+    Yields
+    ------
+    Eviction
+        The caches of the last sequences: `kept`, `evicted_after`, `peak_tokens`, `cache_bytes`,
+        `storage`, `num_begun`, `takes_single_steps`.
+
+    Raises
+    ------
+    UsageError
+        For a policy that needs the future or full attention and for what contradicts itself.
+    RecordError
+        At once or in a forward pass, for a model, a mask or a cache that the recorder would refuse,
+        too.
+    Exception
+        What a policy of Python raises is raised by the forward pass.
+
+    Notes
+    -----
+    Every forward pass with an empty cache begins new sequences, one per member of the batch,
+    without its padding.
 
     A forward pass over many tokens is as many steps in each layer, so teacher-forced text takes one
     pass; only policies that decide over all layers (spatten) take one token at a time, which
     `takes_single_steps` of the cache says.
 
-    Raises UsageError for a policy that needs the future or full attention and for what contradicts
-    itself; RecordError, at once or in a forward pass, for a model, a mask or a cache that the
-    recorder would refuse, too. What a policy of Python raises is raised by the forward pass.
+    Examples
+    --------
+    >>> with kvsim.evicting(model, policy="h2o", budget="20%", mode="prefill") as cache:
+    ...     model.generate(**inputs, max_new_tokens=100)
+    >>> cache.kept(layer=3, kv_head=0)  # text positions, of each sequence of the batch
     """
     spec, amount = _only(policy, allocate), ",".join(listed(budget))
     how = How(protocol_from(dict(locals())), seed, allocate)

@@ -68,15 +68,31 @@ def _json_of(values: np.ndarray, steps: int) -> str:
 def closed_loop_steps(results: str | Path | Tables) -> pd.DataFrame:
     """KL and NLL of every measured step that `kvsim.evaluate(per_step=True)` has kept.
 
+    Parameters
+    ----------
+    results : path, Results, or dict of str to pandas.DataFrame
+        A result file, what `kvsim.load` gives, or a dict of its tables.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per row of the table `closed_loop_step` and measured step: its key (model_id,
+        sequence, policy, budget, mode, loop, seed); `step`; `kind`, the label of the spans that
+        hold the predicted token, step + 1, or `text`; `kl`, `nll_full` and `nll` in nats. The
+        labels of a token in spans of several are joined by "+". The last step of a text has no next
+        token: its kind and its NLL are missing.
+
+    Raises
+    ------
+    DataError
+        Where there are no steps, or their lists are not sound.
+    ResultsError
+        As `kvsim.load`.
+
+    Examples
+    --------
     >>> steps = kvsim.closed_loop_steps("results.sqlite")
     >>> steps.groupby(["policy", "kind"]).kl.mean()
-
-    `results` is a result file, what `kvsim.load` gives, or a dict of its tables. One row per row of
-    the table `closed_loop_step` and measured step: its key (model_id, sequence, policy, budget,
-    mode, loop, seed); `step`; `kind`, the label of the spans that hold the predicted token, step +
-    1, or `text`; `kl`, `nll_full` and `nll` in nats. The labels of a token in spans of several are
-    joined by "+". The last step of a text has no next token: its kind and its NLL are missing.
-    Raises DataError where there are no steps.
     """
     tables = load(results) if isinstance(results, (str, Path)) else results
     where = getattr(tables, "path", "the tables")

@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..model.decoder import model_name
+from ..verbs.options import warn_of
 from . import imposed
 from .overlap import overlap
 from .recorded import full_logits
-from .replayed import kept_sets
+from .replayed import batches, kept_sets, sweep_text, with_rows
 from .scoring import Scorer, Steps
+from .selected_pages import units_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from ..trace import Trace
     from ..trace.contents import Layer
+    from ..verbs.progress import Tracker
+    from .asked import Asked
     from .kept_attention import Kept
     from .loops import How, Job, Outcome, Plan
     from .replayed import KeptSets
@@ -127,3 +133,50 @@ def most_bytes(device: torch.device) -> int:
         return BYTES_OF_CPU
     free, _ = torch.cuda.mem_get_info(device)
     return free // 2
+
+
+def replayed_rows(
+    asked: Asked,
+    output: str | Path | None,
+    force: bool,
+    command: str,
+    scratch: str | Path | None,
+    trace: Trace,
+    job: Job,
+    plans: list[Plan],
+    missing: list[Plan],
+    tracker: Tracker,
+) -> tuple[dict[Plan, pd.DataFrame], KeptSets]:
+    """The plans with their open-loop rows, and what those that were replayed for `missing` keep."""
+    selecting = [plan for plan in plans if plan.selects_pages]
+    there = dict.fromkeys(selecting, units_of(trace, job)) if selecting else {}
+    plans = [plan for plan in plans if not plan.selects_pages]
+    missing = [plan for plan in missing if not plan.selects_pages]
+    tracker.advance(REPLAY, len(job.ids) * len(selecting))
+    if not plans:
+        return there, {}
+    specs, amounts, options = asked.sweep_of(job)
+    batch = next(iter(batches(trace, job, missing, asked.how)), [])
+    keeping = list(dict.fromkeys(plan.policy for plan in batch))
+    units = len(job.ids) * len(plans)
+
+    def rows(again: bool) -> tuple[pd.DataFrame, list[str], KeptSets]:
+        before = 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal before
+            tracker.advance(REPLAY, units * (done - before) / total)
+            before = done
+
+        own = {**options, "scratch": scratch}
+        found = sweep_text(trace, specs, amounts, own, output, again, command, report, keeping)
+        if not before:  # all rows were there
+            tracker.advance(REPLAY, units)
+        return found
+
+    found, notes, kept = rows(force)
+    warn_of(notes)
+    # A row does not say after which prompt it was measured but by its number of steps.
+    if (found.steps != len(job.ids) - asked.how.first_step(job)).any():
+        found, _, kept = rows(True)
+    return with_rows(plans, found) | there, kept

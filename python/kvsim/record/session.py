@@ -44,45 +44,83 @@ def recording(
 ) -> Iterator[Recorder]:
     """Records every text that the model reads or generates into the trace `path`.
 
-        with kvsim.recording(model, "trace.h5", tokenizer=tokenizer):
-            model.generate(**inputs, max_new_tokens=100)
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A causal language model of transformers.
+    path : path
+        The trace. It appears under its name when the block ends without an exception, and replaces
+        an earlier trace, but no other file.
+    tokenizer : transformers tokenizer, optional
+        Gives the text of each token; without it the trace has only token ids.
+    layers : iterable of int, optional
+        The layers to record; all by default.
+    dtype : {"float16", "float32", "auto"}, default "auto"
+        The type of the stored numbers. "auto" is float16 where attention recomputed from it agrees
+        as `kvsim verify` demands, decided for each layer of each text, and float32 elsewhere.
+    names : iterable of str, optional
+        The names of the sequences, in order.
+    source : str, default ""
+        Where the sequences come from.
+    prompt_length : int, tokens, optional
+        The first tokens of each sequence that are its prompt, 0 for none. By default the prompt is
+        the input of `generate`.
+    end_tokens : iterable of int, optional
+        The tokens that end a member of a batch when they are generated; the model's end tokens by
+        default.
+    also : str or iterable of str, optional
+        Names of what to record in addition to attention, which python/record.md lists. For all but
+        output_projection the model reads each text once more when it has ended, alone and whole,
+        and for output_score_grad with its activations kept.
+    gradient_samples : int, default 1
+        How many times labels are drawn from the model's prediction.
+    label_seed : int, default 0
+        Of these labels.
+    no_output : bool, default False
+        Leaves the outputs of the heads out once they have been compared; they are as large as the
+        queries. `kvsim verify` then has nothing to compare with.
+    threads : int, optional
+        That compare and pack at a time, and of which at most 8 bring vectors from a device; None:
+        OMP_NUM_THREADS, else the cores that affinity and the quota of a container or job allow. The
+        trace is the same for any number.
+    compression : {"gzip", "none"}, default "gzip"
+        Of the vectors in the file. "none" takes less time and more room, a sixth more for float16
+        and float32 models, half more for bfloat16 ones. The numbers and the trace_id are the same.
 
+    Yields
+    ------
+    Recorder
+        Its `label` names the next sequences.
+
+    Raises
+    ------
+    UsageError
+        For arguments that do not exist or contradict each other.
+    RecordError
+        At once or in a forward pass, if a trace cannot hold what the model does.
+    KvsimError
+        For a file that cannot be written.
+
+    Warns
+    -----
+    RecordWarning
+        For a text on which a forward pass raises, which is left out; after an exception, with the
+        name of the file that has the texts that are whole.
+
+    Notes
+    -----
     Every forward pass with an empty cache begins new sequences, one per member of the batch,
-    without its padding. The prompt is the input of `generate`. If the model reads a prompt with its
-    continuation, or you run your own generation loop, give the length of the prompt, here for all
-    sequences or to `label` of the recorder that the block receives. The last generated token is not
-    recorded, since the model never attends with it. A text on which a forward pass raises is left
-    out, with a RecordWarning.
+    without its padding. If the model reads a prompt with its continuation, or you run your own
+    generation loop, give the length of the prompt, here for all sequences or to `label` of the
+    recorder that the block receives. The last generated token is not recorded, since the model
+    never attends with it.
 
-    The file appears under its name when the block ends without an exception. It replaces an
-    earlier trace, but no other file. On an exception, the texts that are whole are a trace of
-    their own, NAME.unfinished.h5, which a RecordWarning names.
+    On an exception, the texts that are whole are a trace of their own, NAME.unfinished.h5.
 
-    tokenizer: gives the text of each token; without it the trace has only token ids.
-    layers: the layers to record; all by default.
-    dtype: the type of the stored numbers: float16, float32, or auto, which is float16 where
-        attention recomputed from it agrees as `kvsim verify` demands, decided for each layer of
-        each text, and float32 elsewhere.
-    names: the names of the sequences, in order.
-    source: where the sequences come from.
-    prompt_length: the first tokens of each sequence that are its prompt, 0 for none.
-    end_tokens: the tokens that end a member of a batch when they are generated; the model's end
-        tokens by default.
-    also: names of what to record in addition to attention, which python/record.md lists. For all
-        but output_projection the model reads each text once more when it has ended, alone and
-        whole, and for output_score_grad with its activations kept.
-    gradient_samples: how many times labels are drawn from the model's prediction.
-    label_seed: of these labels.
-    no_output: leaves the outputs of the heads out once they have been compared; they are as large
-        as the queries. `kvsim verify` then has nothing to compare with.
-    threads: that compare and pack at a time, and of which at most 8 bring vectors from a device;
-        None: OMP_NUM_THREADS, else the cores that affinity and the quota of a container or job
-        allow. The trace is the same for any number.
-    compression: of the vectors in the file: gzip, or none, which takes less time and more room, a
-        sixth more for float16 and float32 models, half more for bfloat16 ones. The numbers and the
-        trace_id are the same.
-
-    Raises RecordError, at once or in a forward pass, if a trace cannot hold what the model does.
+    Examples
+    --------
+    >>> with kvsim.recording(model, "trace.h5", tokenizer=tokenizer):
+    ...     model.generate(**inputs, max_new_tokens=100)
     """
     text_config = require_decoder(model)
     num_layers = text_config.num_hidden_layers
