@@ -9,16 +9,11 @@ from importlib.util import find_spec
 import pytest
 
 import kvsim
+import kvsim.tasks
 
 pytest.importorskip("numpydoc")
 from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
-
-# The rooms whose docstrings have the form; the text of a room's module is no part of it.
-ROOMS = """
-    catalogue closed_loop errors head_budgets imports kvpress labels policy program recipe record
-    report results second_reading trace train tune verbs
-""".split()
 
 # Form of the text, summary, parameters, return value. Summaries say what a function does ("Replays
 # .."), so SS05, which wants an infinitive, takes no part.
@@ -29,13 +24,9 @@ CHECKS = set(
 OF_SIGNATURES = {"PR01", "PR02", "PR03"}
 
 
-def room_of(thing):
-    return (thing.__module__ + "..").split(".")[1]
-
-
-def described_by(thing):
+def described_by(thing, within=""):
     """The thing and, of a class, its public methods and properties, each with its name."""
-    name = getattr(thing, "__qualname__", "")
+    name = within + thing.__qualname__
     yield name, thing
     if inspect.isclass(thing):
         for key, value in vars(thing).items():
@@ -46,14 +37,16 @@ def described_by(thing):
 
 
 def public_things():
-    names = sorted({*kvsim.__all__, *kvsim._OF_MODELS})
-    rooms = {name: kvsim._OF_MODELS.get(name, "").split(".")[0] for name in names}
-    for name in names:
-        is_there = not rooms[name] or find_spec("torch")
-        if is_there and (not rooms[name] or rooms[name] in ROOMS):
-            thing = getattr(kvsim, name)
-            if room_of(thing) in ROOMS:
-                yield from described_by(thing if hasattr(thing, "__qualname__") else type(thing))
+    """All but `kvsim.lm_eval`, and without torch all that does not need it."""
+    has_torch = find_spec("torch") is not None
+    for package, within in ((kvsim, ""), (kvsim.tasks, "tasks.")):
+        of_models = kvsim._OF_MODELS if package is kvsim else package._NEED_TORCH
+        for name in sorted({*package.__all__, *of_models}):
+            if has_torch or name not in of_models:
+                thing = getattr(package, name)
+                if not isinstance(thing, str):
+                    described = thing if hasattr(thing, "__qualname__") else type(thing)
+                    yield from described_by(described, within)
 
 
 def faults_of(thing):
@@ -100,6 +93,14 @@ THINGS = dict(public_things())
 @pytest.mark.parametrize("name", THINGS)
 def test_docstrings_are_numpydoc(name):
     assert faults_of(THINGS[name]) == []
+
+
+def test_docstrings_of_models_of_lm_eval_are_numpydoc():
+    pytest.importorskip("lm_eval")
+    from kvsim.lm_eval import EvictingLM
+
+    for name, thing in described_by(EvictingLM):
+        assert faults_of(thing) == [], name
 
 
 def test_the_check_finds_what_is_missing():

@@ -34,21 +34,59 @@ NOT_CHOSEN = ("prompt_length", "names", "end_tokens")
 class EvictingLM(HFLM):
     """A causal language model of transformers whose requests run under `kvsim.evicting`.
 
+    Parameters
+    ----------
+    pretrained : transformers.PreTrainedModel or str
+        As for lm-eval's `hf`.
+    policy : str or class
+        As for kvsim.evicting; required.
+    budget : str, int or float
+        As for kvsim.evicting; required. A share is of the prompt.
+    mode : {"stream", "prefill"}, default "stream"
+        As for kvsim.evicting. In prefill mode the prompt of a request is its context but the last
+        token: it attends in full and is compressed, and every token of the continuation is
+        predicted by a step that attends to what was kept.
+    eviction_interval : int or "never", default 1
+        As for kvsim.evicting.
+    page : int, tokens, default 1
+        As for kvsim.evicting.
+    page_score : {"mean", "max", "min"}, default "mean"
+        As for kvsim.evicting.
+    seed : int, default 0
+        As for kvsim.evicting. What a policy draws depends on it and the tokens of the prompt, in
+        stream mode of the whole text, not on the order of requests.
+    allocate : str, default "uniform"
+        As for kvsim.evicting.
+    drop : bool, default False
+        As for kvsim.evicting.
+    batch_size : int or str, default 1
+        Requests are read one at a time, so that no result depends on it.
+    **options : Any
+        As for lm-eval's `hf`.
+
+    Attributes
+    ----------
+    peak_tokens : int, tokens
+        The most tokens that a KV head held, over all requests so far.
+    cache_bytes : int, bytes
+        Of the request with the largest caches so far.
+
+    Raises
+    ------
+    UsageError
+        For arguments that contradict each other or that nobody knows; else as kvsim.evicting.
+    RecordError
+        As kvsim.evicting, at once where it can.
+
+    Warns
+    -----
+    KvsimWarning
+        For another `batch_size` than 1.
+
+    Examples
+    --------
     >>> lm = kvsim.lm_eval.EvictingLM(pretrained=model, policy=Mine, budget="20%", mode="prefill")
     >>> lm_eval.simple_evaluate(lm, tasks=["arc_easy"])
-
-    pretrained, **options: as for lm-eval's `hf`.
-    policy, budget, mode, eviction_interval, page, page_score, seed, allocate, drop: as for
-        kvsim.evicting. In prefill mode the prompt of a request is its context but the last token:
-        it attends in full and is compressed, and every token of the continuation is predicted by a
-        step that attends to what was kept. A share is of the prompt.
-    batch_size: requests are read one at a time, so that no result depends on it.
-
-    What a policy draws depends on `seed` and the tokens of the prompt, in stream mode of the whole
-    text, not on the order of requests.
-
-    Raises UsageError for arguments that contradict each other or that nobody knows, and what
-    kvsim.evicting raises, at once where it can.
     """
 
     def __init__(
@@ -93,7 +131,13 @@ class EvictingLM(HFLM):
             pass  # refuses at once what could not run
 
     def get_model_info(self) -> dict[str, Any]:
-        """What lm-eval writes into its results about the model, with a part `kvsim`."""
+        """What lm-eval writes into its results about the model, with a part `kvsim`.
+
+        Returns
+        -------
+        dict
+            The part has the version, the arguments, and `peak_tokens` and `cache_bytes`.
+        """
         from .. import _engine
 
         asked = self._eviction | {"policy": ";".join(listed(self._eviction["policy"]))}

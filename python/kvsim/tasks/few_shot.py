@@ -20,9 +20,24 @@ _FORM = re.compile(r"[^{}]*(?:\{context\}[^{}]*)?\{question\}([^{}]*)\{answer\}"
 
 @dataclass(frozen=True)
 class Template:
-    """How an example is written: a text with {question}, then {answer}, and {context} before both.
+    r"""How an example is written.
 
-    `between` stands between two examples. Raises UsageError for another text.
+    Parameters
+    ----------
+    example : str, default TEMPLATE
+        A text with {question}, then {answer} at its end, and {context} before both on request. The
+        default is kvsim.tasks.TEMPLATE.
+    between : str, default two line feeds
+        Stands between two examples.
+
+    Raises
+    ------
+    UsageError
+        For another text.
+
+    Examples
+    --------
+    >>> kvsim.tasks.Template("Q: {question}\nA: {answer}")
     """
 
     example: str = TEMPLATE
@@ -38,7 +53,20 @@ class Template:
     def parts(self, question: Question) -> tuple[str, str, str]:
         """What stands before the context, then up to the question, and up to the answer.
 
-        Raises UsageError for a context that has no place.
+        Parameters
+        ----------
+        question : Question
+            Whose context is put in its place.
+
+        Returns
+        -------
+        tuple of str
+            The three parts.
+
+        Raises
+        ------
+        UsageError
+            For a context that has no place.
         """
         before, _, cue = self.example.removesuffix("{answer}").partition("{question}")
         start, has_context, rest = before.partition("{context}")
@@ -49,6 +77,23 @@ class Template:
         return start, question.context + rest, cue
 
     def solved(self, question: Question) -> str:
+        """A question with its right answer, as an example has it.
+
+        Parameters
+        ----------
+        question : Question
+            What is asked.
+
+        Returns
+        -------
+        str
+            The text of the example.
+
+        Raises
+        ------
+        UsageError
+            For a context that has no place.
+        """
         start, before, cue = self.parts(question)
         return start + before + question.question + cue + question.answer
 
@@ -65,29 +110,50 @@ def few_shot(
 ) -> Iterator[dict[str, Any]]:
     """Texts that ask a question after `shots` solved examples, as `kvsim.evaluate` takes them.
 
+    Parameters
+    ----------
+    questions : sequence of Question
+        Those of read_questions(); each is asked once.
+    shots : int
+        Solved examples before the question, 0 or more.
+    seed : int, default 0
+        Of the draw of examples. What a question is asked after depends on the seed, its name and
+        `examples` alone, and fewer shots are the last ones of more.
+    count : int, optional
+        How many of the questions are asked, the first ones, 1 or more; None: all.
+    examples : sequence of Question, optional
+        To draw from; None: the other questions. The one that is asked is never drawn, nor one of
+        the same context and question.
+    choices : bool, default False
+        A text per choice, whose likelihoods multiple_choice() compares; else one with the right
+        answer, which the model has to predict token by token.
+    template : Template, default Template()
+        How an example is written.
+
+    Yields
+    ------
+    dict
+        With `name`, `text`, `spans` and `prompt_length`, in characters. A name is that of the
+        question with `.5-shot`, and with `.choice-1` for a choice. Spans are those of the
+        question's context, a `shot` for each example, `question`, and `answer` for the right answer
+        or `choice` for another choice. The prompt ends before what leads from the question to the
+        answer ("Answer:"), or if that is nothing before the question, so that a step after the
+        prompt predicts the answer's first token.
+
+    Raises
+    ------
+    UsageError
+        If there are too few examples, a question has no choices to compare, or its context has no
+        place in the template.
+
+    References
+    ----------
+    H2O, arXiv 2306.14048, section 5.1, Tables 1 and 10.
+
+    Examples
+    --------
     >>> texts = list(kvsim.tasks.few_shot(questions, shots=5))
     >>> kvsim.evaluate(model, texts, "full;h2o", ["20%"])
-
-    Arguments:
-      questions: of read_questions(); each is asked once.
-      shots: solved examples before the question, 0 or more.
-      seed: of the draw of examples. What a question is asked after depends on the seed, its name
-        and `examples` alone, and fewer shots are the last ones of more.
-      count: how many of the questions are asked, the first ones, 1 or more; None: all.
-      examples: to draw from; None: the other questions. The one that is asked is never drawn, nor
-        one of the same context and question.
-      choices: a text per choice, whose likelihoods multiple_choice() compares; else one with the
-        right answer, which the model has to predict token by token.
-      template: how an example is written.
-
-    Yields dicts of `name`, `text`, `spans` and `prompt_length`, in characters. A name is that of
-    the question with `.5-shot`, and with `.choice-1` for a choice. Spans are those of the
-    question's context, a `shot` for each example, `question`, and `answer` for the right answer or
-    `choice` for another choice. The prompt ends before what leads from the question to the answer
-    ("Answer:"), or if that is nothing before the question, so that a step after the prompt predicts
-    the answer's first token.
-
-    Raises UsageError if there are too few examples, or a question has no choices to compare.
     """
     if shots < 0:
         raise UsageError(f"shots: expected 0 or more, found {shots}")

@@ -19,23 +19,39 @@ KEY = ["policy", "budget_request", "mode", "loop", "seed"]
 def multiple_choice(rows: pd.DataFrame, texts: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Accuracy on texts of few_shot(..., choices=True), one for each choice.
 
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the table `closed_loop`.
+    texts : iterable of dict
+        The texts that were evaluated.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per policy, budget as requested, mode, loop and seed, in the order of `rows`:
+        `questions`; `accuracy_full` and `accuracy`, with the full cache and under the policy;
+        `difference`, the second less the first, with the ends `low` and `high` of its 95% interval
+        (bootstrap over questions, NaN for one).
+
+    Raises
+    ------
+    DataError
+        For rows without choices, or that lack a question or a choice of it, for rows without
+        likelihoods, and for choices that were read with different budgets in tokens: in stream mode
+        a percentage is of a text's own length.
+
+    Notes
+    -----
+    The model answers with the choice after which the sum of log-probabilities over the measured
+    steps, `-nll * (steps - 1)`, is largest: texts of one question differ in the choice alone. That
+    is `acc` of lm-eval; its `acc_norm` divides the part of the choice by its length.
+
+    Examples
+    --------
     >>> texts = list(kvsim.tasks.few_shot(questions, 5, choices=True))
     >>> frame = kvsim.evaluate(model, texts, "full;h2o", ["20%"], mode="prefill")
     >>> kvsim.tasks.multiple_choice(frame, texts)
-
-    `rows` are those of the table `closed_loop`. The model answers with the choice after which the
-    sum of log-probabilities over the measured steps, `-nll * (steps - 1)`, is largest: texts of one
-    question differ in the choice alone. That is `acc` of lm-eval; its `acc_norm` divides the part
-    of the choice by its length.
-
-    One row per policy, budget as requested, mode, loop and seed, in the order of `rows`:
-    `questions`; `accuracy_full` and `accuracy`, with the full cache and under the policy;
-    `difference`, the second less the first, with the ends `low` and `high` of its 95% interval
-    (bootstrap over questions, NaN for one).
-
-    Raises DataError for rows without choices, or that lack a question or a choice of it, for rows
-    without likelihoods, and for choices that were read with different budgets in tokens: in stream
-    mode a percentage is of a text's own length.
     """
     import pandas as pd
 

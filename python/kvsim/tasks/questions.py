@@ -25,7 +25,25 @@ _OWN = {"question", "choices", "answer", "context", "spans", "name"}
 class Question:
     """A question with its right answer.
 
-    Raises DataError for a choice that occurs twice, and for a span with a label of few_shot().
+    Parameters
+    ----------
+    name : str
+        Of the question; texts are named after it.
+    question : str
+        What is asked.
+    answer : str
+        The right answer.
+    choices : tuple of str, default ()
+        With the answer among them; none: it is an open question.
+    context : str, default ""
+        What is read before the question.
+    spans : tuple of Span, default ()
+        Labelled characters of the context, as needles.
+
+    Raises
+    ------
+    DataError
+        For a choice that occurs twice, and for a span with a label of few_shot().
     """
 
     name: str
@@ -53,6 +71,25 @@ class Question:
 def read_questions(path: str | Path) -> list[Question]:
     """Reads a question per line of JSON, or a JSON array of them.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    list of Question
+        In the order of the file.
+
+    Raises
+    ------
+    UsageError
+        For a file that cannot be read.
+    DataError
+        For what is no such question.
+
+    Notes
+    -----
     A question is an object `{"question": "...", "choices": [...], "answer": ...}`. `answer` is the
     text of the answer, or with choices the place of the right one, from 0 on. Without `choices` it
     is an open question. `context` is a text to read before the question, `spans` label characters
@@ -60,10 +97,12 @@ def read_questions(path: str | Path) -> list[Question]:
     a number.
 
     Two formats of OpenBookQA and ARC are read, too: `{"question": {"stem": ..., "choices":
-    [{"text": ..., "label": "A"}, ...]}, "answerKey": "A"}`, and `{"instruction": "... question:
-    ... Answer1: ... Answer2: ...", "answer": "answer2"}`.
+    [{"text": ..., "label": "A"}, ...]}, "answerKey": "A"}`, and `{"instruction": "... question: ...
+    Answer1: ... Answer2: ...", "answer": "answer2"}`.
 
-    Raises UsageError for a file that cannot be read, DataError for what is no such question.
+    Examples
+    --------
+    >>> questions = kvsim.tasks.read_questions("questions.jsonl")
     """
     path = Path(path)
     try:

@@ -49,42 +49,82 @@ def evaluate(
 ) -> pd.DataFrame:
     """Compresses the cache of a context once, and asks every question of it.
 
-    >>> texts = kvsim.tasks.ruler([1024], ["niah-single"], tokenizer=tokenizer)
-    >>> rows = kvsim.tasks.evaluate(model, texts, ["h2o", "snapkv"], ["20%"], generate=32)
-    >>> kvsim.tasks.scores(rows)
+    Parameters
+    ----------
+    model : transformers.PreTrainedModel or path
+        As for kvsim.evaluate.
+    texts : iterable of dict
+        Of kvsim.tasks.ruler, kvsim.tasks.chains or kvsim.tasks.conversation: dicts of `text` and
+        `spans` in characters. The context ends where the first span `turn` begins. In a turn the
+        spans `answer` are the values of the answer, `question` is what is asked; what stands before
+        the first `answer` or `step` is read, all after it is to be answered.
+    policies : str, class, or sequence of these
+        As for kvsim.sweep, without oracles.
+    budgets : str, int, float, or sequence of these
+        As for kvsim.sweep. A share is of what is compressed.
+    question : {"unseen", "after", "before", "turns"}, default "unseen"
+        When the first question is seen. "unseen": after the context was compressed. "after": it is
+        compressed with the context before it. "before": it precedes the context, is compressed with
+        it, and is asked again. In all three every question is asked of the same compressed cache,
+        each alone. "turns": as "unseen", and the cache goes on: each question follows the earlier
+        ones with their right answers.
+    generate : int, tokens, default 0
+        How many tokens the model may write; 0: it writes none, and the right answer's likelihood
+        alone is measured.
+    stop : sequence of str, optional
+        Texts that end what is written; None: the end of a line, where the right answer has no more
+        than one. The model's end tokens end it in any case.
+    tokenizer : transformers tokenizer, optional
+        Of the texts; None: the model's, from where it was loaded.
+    eviction_interval : int or "never", default 1
+        See `kvsim.Options`.
+    page : int, tokens, default 1
+        See `kvsim.Options`.
+    page_score : {"mean", "max", "min"}, default "mean"
+        See `kvsim.Options`.
+    seed : int, default 0
+        See `kvsim.Options`.
+    allocate : str, default "uniform"
+        See `kvsim.Options`.
+    output : path, optional
+        A result file (SQLite), to whose table `task_answer` rows are added as they are finished.
+        Rows that it holds of the same text, code and way to generate are not made again.
+    progress : bool or callable, optional
+        As for kvsim.sweep, in rows of texts, policies and budgets.
+    force : bool, default False
+        Makes also the rows that `output` holds.
 
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the table `task_answer` (sim/results/columns.md), a row per text, turn,
+        policy and budget, ordered by key. kvsim.tasks.scores sums it up.
+
+    Raises
+    ------
+    UsageError
+        For what contradicts itself; else as kvsim.evaluate.
+    DataError
+        For texts that are no tasks; else as kvsim.evaluate.
+    RecordError, KvsimError, KeyboardInterrupt
+        As kvsim.evaluate.
+
+    Warns
+    -----
+    KvsimWarning
+        As kvsim.evaluate.
+
+    Notes
+    -----
     The policies decide while the model runs, fed with its own attention (the adaptive loop, mode
     prefill): the context attends in full, is cut to the budget, and every later token may evict
     another one. The full cache answers, too, as policy `full`.
 
-    Arguments:
-      model: as for kvsim.evaluate.
-      texts: of kvsim.tasks.ruler, kvsim.tasks.chains or kvsim.tasks.conversation: dicts of `text`
-        and `spans` in characters. The context ends where the first span `turn` begins. In a turn
-        the spans `answer` are the values of the answer, `question` is what is asked; what stands
-        before the first `answer` or `step` is read, all after it is to be answered.
-      policies, budgets: as for kvsim.sweep, without oracles. A share is of what is compressed.
-      question: when the first question is seen. "unseen": after the context was compressed.
-        "after": it is compressed with the context before it. "before": it precedes the context,
-        is compressed with it, and is asked again. In all three every question is asked of the same
-        compressed cache, each alone. "turns": as "unseen", and the cache goes on: each question
-        follows the earlier ones with their right answers.
-      generate: how many tokens the model may write; 0: it writes none, and the right answer's
-        likelihood alone is measured.
-      stop: texts that end what is written; None: the end of a line, where the right answer has no
-        more than one. The model's end tokens end it in any case.
-      tokenizer: of the texts; None: the model's, from where it was loaded.
-      eviction_interval, page, page_score, seed, allocate: as for kvsim.sweep.
-      output: a result file (SQLite), to whose table `task_answer` rows are added as they are
-        finished. Rows that it holds of the same text, code and way to generate are not made again.
-      progress: as for kvsim.sweep; counts rows of texts, policies and budgets.
-      force: makes also the rows that `output` holds.
-
-    Returns a frame with the columns of the table `task_answer` (sim/results/columns.md), a row per
-    text, turn, policy and budget, ordered by key. kvsim.tasks.scores sums it up.
-
-    Raises UsageError for what contradicts itself, DataError for texts that are no tasks, and what
-    kvsim.evaluate raises.
+    Examples
+    --------
+    >>> texts = kvsim.tasks.ruler([1024], ["niah-single"], tokenizer=tokenizer)
+    >>> rows = kvsim.tasks.evaluate(model, texts, ["h2o", "snapkv"], ["20%"], generate=32)
+    >>> kvsim.tasks.scores(rows)
     """
     arguments = dict(locals())
     protocol = protocol_from(arguments | {"mode": "prefill"})

@@ -19,20 +19,37 @@ GROUP = [*SETTING, "task", "length_request", "budget_request", "policy"]
 def scores(rows: pd.DataFrame) -> pd.DataFrame:
     """Sums up the table `task_answer`.
 
-    >>> kvsim.tasks.scores(kvsim.load("results.sqlite").task_answer)
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Rows of the table, with those of the full cache.
 
+    Returns
+    -------
+    pandas.DataFrame
+        One row per model, mode, seed, question, in_view, most_tokens, task, length as it was asked
+        for (0: the texts do not say), budget as requested and policy, in the order of `rows`:
+        `texts`; `score`, the mean over texts, with the ends `low` and `high` of its 95% interval
+        (bootstrap over texts, NaN for one); `difference` to the full cache with `difference_low`
+        and `difference_high`; and `exact`, `f1` and `nll`. `is_within_reach` says whether the full
+        cache scores 0.6 or more at the task and length. Rows of the task "all within reach" are
+        means over the texts of all such.
+
+    Raises
+    ------
+    DataError
+        For rows without those of the full cache, and for no rows.
+
+    Notes
+    -----
     A turn's score is `contains`, the share of the answer's values that the generated text contains,
     or where nothing was generated the share whose tokens are each the most likely one; a text's is
     the mean over its turns, those whose question was seen when the context was compressed
-    (`in_view`) apart from others. One row per model, mode, seed, question, in_view, most_tokens,
-    task, length as it was asked for (0: the texts do not say), budget as requested and policy, in
-    the order of `rows`: `texts`; `score`, the mean over texts, with the ends `low` and `high` of
-    its 95% interval (bootstrap over texts, NaN for one); `difference` to the full cache with
-    `difference_low` and `difference_high`; and `exact`, `f1` and `nll`. `is_within_reach` says
-    whether the full cache scores 0.6 or more at the task and length. Rows of the task "all within
-    reach" are means over the texts of all such.
+    (`in_view`) apart from others.
 
-    Raises DataError for rows without those of the full cache.
+    Examples
+    --------
+    >>> kvsim.tasks.scores(kvsim.load("results.sqlite").task_answer)
     """
     from ...closed_loop.prediction import interval_over_texts
 

@@ -101,22 +101,39 @@ def chains(
 ) -> Iterator[dict[str, Any]]:
     """Lines of a short prompt and a long solution, step by step, whose end is the answer.
 
+    Parameters
+    ----------
+    kinds : sequence of {"addition", "variables"}, default all
+        "addition", a running sum of a list of numbers; "variables", the way from a variable to its
+        value, each being equal to another one of a list in another order.
+    tokens : int, tokens, optional
+        Of the solution, at most, and as many as whole steps allow; None: 500, unless `steps` is
+        there.
+    steps : int, optional
+        How many steps there are, 2 or more; in place of `tokens`.
+    samples : int, default 10
+        Of each kind.
+    seed : int, default 0
+        Of all draws; a sample depends on the seed, its kind and number alone, and more steps begin
+        with the same numbers or variables.
+    tokenizer : transformers tokenizer or path, optional
+        As for ruler(): None counts words and punctuation marks.
+
+    Yields
+    ------
+    dict
+        As conversation() makes them, of the tasks chain-addition and chain-variables. The prompt
+        says what to do, with a solved example, and ends after the task, a `question`. The rest is
+        one `turn` of a `step` for each line, and the `answer`. `length` is `tokens`.
+
+    Raises
+    ------
+    UsageError
+        For a kind that there is not, and a number out of range.
+
+    Examples
+    --------
     >>> texts = list(kvsim.tasks.chains(["addition"], tokens=1000, tokenizer=model_folder))
-
-    Arguments:
-      kinds: addition, a running sum of a list of numbers; variables, the way from a
-        variable to its value, each being equal to another one of a list in another order.
-      tokens: of the solution, at most, and as many as whole steps allow; None: 500, unless `steps`
-        says how many steps there are, 2 or more.
-      samples: of each kind. seed: of all draws; a sample depends on the seed, its kind and number
-        alone, and more steps begin with the same numbers or variables.
-      tokenizer: as for ruler(): None counts words and punctuation marks.
-
-    Yields dicts as conversation() makes them, of the tasks chain-addition and chain-variables. The
-    prompt says what to do, with a solved example, and ends after the task, a `question`. The rest
-    is one `turn` of a `step` for each line, and the `answer`. `length` is `tokens`.
-
-    Raises UsageError for a kind that there is not, and a number out of range.
     """
     for kind in kinds:
         if kind not in KINDS:

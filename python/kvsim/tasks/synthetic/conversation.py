@@ -17,6 +17,15 @@ class Turn(NamedTuple):
     """A question with its answer, or with several values that answer it together.
 
     The model reads the question and the cue before it answers.
+
+    Attributes
+    ----------
+    question : str
+        What is asked.
+    answer : str or sequence of str
+        The answer, or its values.
+    cue : str
+        Leads from the question to the answer; by default a line feed and "Answer:".
     """
 
     question: str
@@ -36,24 +45,40 @@ def conversation(
 ) -> dict[str, Any]:
     """A line of a context and what is asked about it, for kvsim.tasks.evaluate.
 
+    Parameters
+    ----------
+    context : str
+        What is read, and may be compressed, before the questions; not empty.
+    turns : iterable of (str, str), (str, sequence of str) or Turn
+        One or more of (question, answer), or of Turn with a cue of its own. An answer is a text, or
+        a list of values, which are written with commas between.
+    name : str
+        Of the line, a text that can name a sequence.
+    task : str, optional
+        What kind of question it is; scores are means over a task.
+    spans : iterable of (int, int, str), optional
+        Labelled characters of the context, [first, end, label] each, such as needles.
+    length : int, tokens, optional
+        As it was asked for.
+    depth : float, optional
+        Where the needle is in the context, from 0 to 1.
+
+    Returns
+    -------
+    dict
+        With `name`, `text`, `spans`, `prompt_length` (the context with the empty line after it),
+        `task`, `length` and `depth`. In addition to `spans` there is a `turn` for each question
+        with its answer, and in it a `question`, and an `answer` for each value with the space
+        before it.
+
+    Raises
+    ------
+    UsageError
+        For what is empty or out of range, and for a name that a trace cannot have.
+
+    Examples
+    --------
     >>> kvsim.tasks.conversation(report, [("Who paid?", "Ann"), ("When?", "in May")], name="paid")
-
-    Arguments:
-      context: what is read, and may be compressed, before the questions; not empty.
-      turns: one or more of (question, answer), or of Turn with a cue of its own. An answer is a
-        text, or a list of values, which are written with commas between.
-      name: of the line, a text that can name a sequence.
-      task: what kind of question it is; scores are means over a task.
-      spans: labelled characters of the context, [first, end, label] each, such as needles.
-      length: in tokens, as it was asked for.
-      depth: where the needle is in the context, from 0 to 1.
-
-    Returns a dict of `name`, `text`, `spans`, `prompt_length` (the context with the empty line
-    after it), `task`, `length` and `depth`. In addition to `spans` there is a `turn` for each
-    question with its answer, and in it a `question`, and an `answer` for each value with the space
-    before it.
-
-    Raises UsageError for what is empty or out of range, and for a name that a trace cannot have.
     """
     if not is_name(name):
         raise UsageError(f"name: expected {NAME_FORM}, found {name!r}")

@@ -47,32 +47,53 @@ def ruler(
 ) -> Iterator[dict[str, Any]]:
     """Lines of long contexts with questions whose answers are known, for kvsim.tasks.evaluate.
 
-    >>> texts = list(kvsim.tasks.ruler([512, 1024], ["niah-single"], tokenizer=model_folder))
+    Parameters
+    ----------
+    lengths : int or sequence of int, tokens, default (1024,)
+        One or several. A line with its questions and answers has at most so many, and as many as
+        whole items of its context allow.
+    tasks : sequence of str, optional
+        Some of "niah-single", "niah-multikey", "niah-multivalue", "niah-multiquery",
+        "variable-tracking", "common-words", "frequent-words" and "key-value"; None: all, or with
+        `turns` those that have several.
+    samples : int, default 10
+        Of each task and length, 1 or more.
+    seed : int, default 0
+        Of all draws. A sample depends on the seed, its task, length and number alone, and on the
+        haystack, the tokenizer, the depths and turns of its task.
+    haystack : sequence of str or pathlib.Path, optional
+        Texts, or Paths of files, that hide needles; None: prose that comes with the package. Line
+        breaks become spaces, and it begins again at its end.
+    tokenizer : transformers tokenizer or path, optional
+        That of the model, or the model's folder, GGUF file or name; None: words and punctuation
+        marks count as tokens, of which a model makes more.
+    depths : sequence of float, optional
+        Where the needle of niah-single stands, from 0 to 1: each sample at each depth. None: each
+        sample has a depth of its own.
+    turns : int, default 1
+        Questions to one context, of niah-multikey and key-value.
 
+    Yields
+    ------
+    dict
+        As conversation() makes them, with the labels `needle` for what an answer is in and
+        `distractor` for needles that nobody asks for. `depth` is that of the needle, where there is
+        one that is asked for.
+
+    Raises
+    ------
+    UsageError
+        For a task that there is not, a number out of range, a length that is too short for the
+        task, and a haystack that cannot be read.
+
+    References
+    ----------
     Tasks and their sizes are those of RULER (arXiv 2404.06654), and key-value retrieval that of
     Lost in the Middle (arXiv 2307.03172); the sentences are this package's own.
 
-    Arguments:
-      lengths: in tokens, one or several. A line with its questions and answers has at most so
-        many, and as many as whole items of its context allow.
-      tasks: some of TASKS; None: all, or with `turns` those that have several.
-      samples: of each task and length, 1 or more.
-      seed: of all draws. A sample depends on the seed, its task, length and number alone, and on
-        the haystack, the tokenizer, the depths and turns of its task.
-      haystack: texts, or Paths of files, that hide needles; None: prose that comes with the
-        package. Line breaks become spaces, and it begins again at its end.
-      tokenizer: of the model, or the model's folder, GGUF file or name; None: words and
-        punctuation marks count as tokens, of which a model makes more.
-      depths: where the needle of niah-single stands, from 0 to 1: each sample at each depth. None:
-        each sample has a depth of its own.
-      turns: questions to one context, of niah-multikey and key-value.
-
-    Yields dicts as conversation() makes them, with the labels `needle` for what an answer is in
-    and `distractor` for needles that nobody asks for. `depth` is that of the needle, where there is
-    one that is asked for.
-
-    Raises UsageError for a task that there is not, a number out of range, a length that is too
-    short for the task, and a haystack that cannot be read.
+    Examples
+    --------
+    >>> texts = list(kvsim.tasks.ruler([512, 1024], ["niah-single"], tokenizer=model_folder))
     """
     lengths = [lengths] if isinstance(lengths, int) else lengths
     chosen = _chosen(tasks, turns, depths)
