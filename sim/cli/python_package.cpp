@@ -59,10 +59,11 @@ void check_module(const std::string& interpreter, const std::string& module,
   int status = 0;
   waitpid(process, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  throw std::runtime_error(fmt::format(
-      "{} cannot import {}, which {}; in the source folder: {} -m pip install . (KVSIM_PYTHON "
-      "names another interpreter)",
-      interpreter, module, purpose, interpreter));
+  throw std::runtime_error(
+      fmt::format("{} cannot import {}, which {}; install kvsim for it: {} -m pip install WHEEL, "
+                  "or in the source "
+                  "folder pip install . (KVSIM_PYTHON names another interpreter)",
+                  interpreter, module, purpose, interpreter));
 }
 
 }  // namespace

@@ -189,7 +189,7 @@ runpy.run_module("kvsim.record", run_name="__main__")
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (["MODEL", "--text", "text.txt", "-o", "t.h5"], 1, 'pip install ".[record]"'),
+        (["MODEL", "--text", "text.txt", "-o", "t.h5"], 1, "pip install 'kvsim[record]'"),
         (["MODEL"], 2, "-o/--output"),
         (["--help"], 0, ""),
     ],

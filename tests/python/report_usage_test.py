@@ -115,4 +115,4 @@ def test_a_folder_named_kvsim_is_not_taken_for_the_package(result_file, tmp_path
         env=os.environ | {"KVSIM_PYTHON": str(tmp_path / "python")}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "pip install ." in done.stderr
+    assert "-m pip install WHEEL, or in the source folder pip install ." in done.stderr

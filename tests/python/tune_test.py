@@ -161,7 +161,7 @@ def test_another_file_under_a_name_of_the_output_is_refused_at_once(tmp_path):
 
 def test_without_optuna_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(kvsim.KvsimError, match=r'pip install "\.\[tune\]"'):
+    with pytest.raises(kvsim.KvsimError, match=r"; pip install 'kvsim\[tune\]'$"):
         tuned()
 
 

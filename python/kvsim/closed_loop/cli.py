@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace, command: str, check: Callable[[], None]) -
     try:
         from .command import run  # and torch, which takes seconds
     except ImportError as error:
-        raise KvsimError(f'{error}; in the source folder: pip install ".[record]"') from error
+        raise KvsimError(f"{error}; pip install 'kvsim[record]'") from error
     run(options, command, check)
 
 

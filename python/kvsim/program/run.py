@@ -38,8 +38,8 @@ def find_program() -> str:
         if found is not None:
             return found
     raise ProgramError(
-        "the program kvsim is missing: run pip install . or make build in the source folder, or "
-        "name it in KVSIM_PROGRAM"
+        "the program kvsim is missing: install kvsim again (pip install WHEEL), or run make build "
+        "in the source folder, or name it in KVSIM_PROGRAM"
     )
 
 

@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ..errors import KvsimError, RecordError, UsageError
         from .run import run
     except ImportError as error:
-        needed = 'in the source folder: pip install ".[record]"'
+        needed = "pip install 'kvsim[record]'"
         return fail(f"{error}; {needed}", STATUS_OTHER)
     try:
         with terminated_as_interrupted(), notes_printed():

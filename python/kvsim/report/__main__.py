@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 progress=iter if options.quiet else announced,
             )
     except ImportError as error:
-        return fail(f"{error}; in the source folder: pip install .", STATUS_OTHER)
+        again = "install kvsim again: pip install WHEEL, or in the source folder pip install ."
+        return fail(f"{error}; {again}", STATUS_OTHER)
     except (ResultsError, DataError) as error:
         return fail(str(error), STATUS_DATA)
     except ChoiceError as error:

@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ..errors import DataError, KvsimWarning, RecordError, RecordWarning, UsageError
         from .run import run
     except ImportError as error:
-        needed = 'in the source folder: pip install ".[record]"'
+        needed = "pip install 'kvsim[record]'"
         return fail(f"{error}; {needed}", STATUS_OTHER)
     shown = (KvsimWarning, RecordWarning)
     try:

@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with terminated_as_interrupted(), notes_printed():
             _run(options)
     except ImportError as error:
-        return fail(f'{error}; in the source folder: pip install ".[record]"', STATUS_OTHER)
+        return fail(f"{error}; pip install 'kvsim[record]'", STATUS_OTHER)
     except KeyboardInterrupt:
         return fail(f"interrupted; {options.output} is not written", STATUS_OTHER)
     except Exception as error:

@@ -28,9 +28,7 @@ def require_library() -> None:
     try:
         import sklearn  # noqa: F401
     except ImportError:
-        raise UsageError(
-            'training needs scikit-learn; in the source folder: pip install ".[train]"'
-        ) from None
+        raise UsageError("training needs scikit-learn; pip install 'kvsim[train]'") from None
 
 
 def fitted(kind: str, samples: Samples, seed: int) -> Arrays:

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = show_warning
             _run(options)
     except ImportError as error:
-        return fail(f'{error}; in the source folder: pip install ".[record,tune]"', STATUS_OTHER)
+        return fail(f"{error}; pip install 'kvsim[record,tune]'", STATUS_OTHER)
     except KeyboardInterrupt:
         there = f"{options.output} keeps what is finished; the same command does the rest"
         return fail(f"interrupted; {there}", STATUS_OTHER)

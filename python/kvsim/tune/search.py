@@ -35,7 +35,7 @@ def load_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise KvsimError(f'{error}; in the source folder: pip install ".[tune]"') from error
+        raise KvsimError(f"{error}; pip install 'kvsim[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
