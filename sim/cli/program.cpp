@@ -62,6 +62,24 @@ std::span<const Verb> verbs() {
 
 namespace {
 
+struct PythonCommand {
+  std::string_view name, summary;
+};
+
+/// The commands of the Python package that no verb runs: python -m kvsim.NAME.
+constexpr PythonCommand kPythonCommands[] = {
+    {"record", "record a trace from a model and texts"},
+    {"evaluate", "what policies cost a model's predictions"},
+    {"tune", "search the policy that loses least at a budget"},
+    {"recipe", "write what tune found for another program"},
+    {"train", "train the scorers of the policy learned"},
+    {"second_reading", "the scores that the policy kvzip keeps tokens by"},
+    {"head_budgets", "divide a budget over heads and layers"},
+    {"tasks", "what policies cost a model's answers"},
+    {"lm_eval", "tasks of lm-eval in a model that evicts"},
+    {"reproduce", "a paper's own experiments, repeated in small"},
+};
+
 enum ExitStatus { kDone = 0, kFailure = 1, kBadUsage = 2, kBadData = 3 };
 
 void print_help() {
@@ -69,6 +87,10 @@ void print_help() {
                "usage: kvsim VERB ARGUMENTS      (kvsim VERB --help explains a verb)\n\n";
   for (const Verb& verb : verbs())
     std::cout << fmt::format("  {:<12}{}\n", verb.name, verb.summary);
+  std::cout << "\nCommands of the Python package (python -m kvsim.record --help explains one):\n\n";
+  for (const PythonCommand& command : kPythonCommands) {
+    std::cout << fmt::format("  python -m kvsim.{:<16}{}\n", command.name, command.summary);
+  }
   std::cout << "\nkvsim --plugin FILE VERB ... loads policies and analyses compiled elsewhere; "
                "kvsim/plugin.h says how.\n"
                "\nExit status: 0 done, 2 bad usage, 3 bad input data, 1 anything else.\n";
@@ -116,6 +138,12 @@ int run(const std::vector<std::string>& given) {
   for (const Verb& verb : verbs()) {
     if (word == verb.name) return verb.run(verb, {words.begin() + 1, words.end()});
     names.emplace_back(verb.name);
+  }
+  for (const PythonCommand& command : kPythonCommands) {
+    if (word != command.name) continue;
+    throw UsageError(fmt::format(
+        "'{0}' is a command of the Python package: python -m kvsim.{0} (kvsim --help lists them)",
+        word));
   }
   throw UsageError(fmt::format("unknown verb '{}'; did you mean '{}'? (kvsim --help lists them)",
                                word, nearest(word, names)));

@@ -1,7 +1,9 @@
 #include <H5Cpp.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
@@ -29,6 +31,27 @@ TEST_CASE("cli: help explains every verb") {
     const Ended explained = run(folder.path(), {verb, "--help"});
     CHECK(explained.status == 0);
     CHECK_THAT(explained.out, Contains("usage: kvsim " + std::string(verb)));
+  }
+}
+
+TEST_CASE("cli: help and an unknown verb name the commands of the Python package") {
+  const TemporaryFolder folder;
+  const Ended help = run(folder.path(), {"--help"});
+  std::set<std::string> commands{"evaluate"};  // a module; the others are folders
+  for (const auto& room : std::filesystem::directory_iterator(KVSIM_SOURCE_DIR "/python/kvsim")) {
+    if (std::filesystem::exists(room.path() / "__main__.py")) {
+      commands.insert(room.path().filename());
+    }
+  }
+  for (const char* run_by_a_verb : {"report", "labels", "catalogue", "imports"}) {
+    commands.erase(run_by_a_verb);
+  }
+  REQUIRE(commands.count("record") == 1);
+  for (const std::string& command : commands) {
+    CHECK_THAT(help.out, Contains("python -m kvsim." + command + " "));
+    const Ended ended = run(folder.path(), {command});
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.err, Contains("Python package: python -m kvsim." + command + " ("));
   }
 }
 

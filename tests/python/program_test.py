@@ -1,5 +1,6 @@
 """Starting the program, and what `import kvsim` brings."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -30,6 +31,20 @@ def test_a_program_that_the_system_cannot_run_is_a_program_error(tmp_path, monke
     monkeypatch.setenv("KVSIM_PROGRAM", str(named))
     with pytest.raises(kvsim.ProgramError, match="cannot be run"):
         kvsim.run("policies")
+
+
+@pytest.mark.parametrize(("script", "status", "says"), [("exit 7", 7, ""), (None, 1, "KVSIM_PR")])
+def test_python_m_kvsim_is_the_program(script, status, says, tmp_path):
+    named = tmp_path / "kvsim"
+    if script is not None:
+        named.write_text(f"#!/bin/sh\n[ $1 = policies ] && {script}\n")
+        named.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "kvsim", "policies"], capture_output=True, text=True,
+        env=os.environ | {"KVSIM_PROGRAM": str(named)},
+    )  # fmt: skip
+    assert done.returncode == status
+    assert says in done.stderr and done.stderr.count("\n") == (status == 1)
 
 
 def test_all_of_the_package_is_imported_without_torch():
