@@ -72,10 +72,16 @@ def test_a_recorded_trace_is_made_from_the_listed_texts(tmp_path, capsys):
         (["make", "smollm"], "did you mean 'smollm2-"),
         (["get", "tiny-llama", "--source", "."], "--source: kvsim traces get has no such"),
         (["make", "tiny-llama"], "its model is not published"),
-        (["make", "tiny-retriever"], "name the source folder of kvsim with --source"),
+        (
+            ["make", "tiny-retriever"],
+            "name the source folder of kvsim (--source, or the argument source)",
+        ),
         (["get", "synthetic"], "nobody has published"),
         (["get", "tiny-llama"], "KVSIM_TRACES_URL"),
-        (["get", "tiny-llama", "--url", "ftp://host/x"], "--url: expected the URL of a folder"),
+        (
+            ["get", "tiny-llama", "--url", "ftp://host/x"],
+            "the URL of the server: expected the URL of a folder",
+        ),
     ],
 )
 def test_wrong_usage_is_one_line_with_the_fix(words, said, tmp_path, monkeypatch, capsys):

@@ -75,7 +75,7 @@ def fetch(entry: Entry, path: Path, url: str | None, progress: Progress) -> bool
         if is_file(path) and _is_listed(path, entry):
             return False
         raise UsageError(
-            f"-o: {path}: there is something else of that name; remove it first, or name another"
+            f"{path}: there is something else of that name; remove it first, or name another"
         )
     from .download import download  # whose libraries take long to import
 

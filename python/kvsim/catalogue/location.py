@@ -41,13 +41,14 @@ def url_of(name: str, url: str | None) -> str:
 
 def _first_named(url: str | None) -> tuple[str, str]:
     if url is not None:
-        return url, "--url"
+        return url, "the URL of the server"
     if os.environ.get(VARIABLE):
         return os.environ[VARIABLE], VARIABLE
     file = settings_file()
     if not is_file(file):
         raise UsageError(
-            f"no server is named; use --url URL, or set {VARIABLE}, or write the URL to {file}"
+            f"no server is named; name its URL (--url, or the argument url), or set {VARIABLE}, or "
+            f"write the URL to {file}"
         )
     try:
         return file.read_text("utf-8").strip(), str(file)

