@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
@@ -13,6 +14,7 @@ from conftest import HERE, SAMPLE
 
 pytest.importorskip("optuna")
 from kvsim.tune.__main__ import main
+from kvsim.tune.tuned import Tuned
 from tune_support import traces, tuned
 
 PAGE = HERE.parents[1] / "python" / "tune.md"
@@ -157,6 +159,15 @@ def test_another_file_under_a_name_of_the_output_is_refused_at_once(tmp_path):
     with pytest.raises(kvsim.UsageError, match="holds no recipe"):
         tuned(output=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["recipe.yaml"]
+
+
+@pytest.mark.parametrize(("default", "is_said"), [(0.1, True), (0.5, False)])
+def test_a_default_that_loses_less_than_what_was_found_is_said(default, is_said):
+    rows = [("sink", "found", 0.4), ("tova", "default", default), ("optimal", "optimum", 0.01)]
+    ranked = pd.DataFrame(rows, columns=["policy", "role", "held_out_loss"])
+    ranked[["low", "high", "ratio", "ratio_low", "ratio_high"]] = float("nan")
+    found = Tuned("sink", None, "kl_mean", "predicted_kl", ranked, ranked, ("a",), ("b",), 1)
+    assert ("tova, a default, loses less" in found.summary()) == is_said
 
 
 def test_without_optuna_one_line_says_what_to_install(monkeypatch):

@@ -92,7 +92,21 @@ class Tuned:
             loss = _interval(row.held_out_loss, row.low, row.high)
             ratio = _interval(row.ratio, row.ratio_low, row.ratio_high)
             lines.append(f"{loss}  {ratio}  {row.role:<7}  {row.policy}")
-        return "\n".join(map(printable, lines)) + "\n"
+        return "\n".join(map(printable, [*lines, *self._hints(held)])) + "\n"
+
+    def _hints(self, held: pd.DataFrame) -> list[str]:
+        """A line where the search found less than it was compared with."""
+        found = held.loc[held["policy"] == self.policy, "held_out_loss"]
+        defaults = held[held["role"] == "default"]
+        if found.empty or defaults.empty:
+            return []
+        best = defaults.loc[defaults["held_out_loss"].idxmin()]
+        if not best["held_out_loss"] < found.iloc[0]:
+            return []
+        return [
+            f"{best['policy']}, a default, loses less on held-out texts than {self.policy}, which "
+            "was found: try more trials or more texts, or use the default"
+        ]
 
     def __repr__(self) -> str:
         return f"kvsim.Tuned({self.policy!r}, {len(self.ranked)} specs)"
