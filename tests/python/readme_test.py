@@ -1,6 +1,7 @@
 """What the main README shows of Python works, and the pages of the package name all arguments."""
 
 import ast
+import importlib.util
 import inspect
 import re
 from functools import reduce
@@ -79,3 +80,21 @@ def test_the_pages_show_python_that_there_is(page):
         ast.parse(block)
     shown = set(re.findall(r"\bkvsim\.([A-Za-z_]+)\(", PAGES[page]))
     assert shown <= set(dir(kvsim))
+
+
+def test_the_page_of_the_wheel_leads_nowhere_outside_it():
+    project = (ROOT / "pyproject.toml").read_text()
+    page = (ROOT / re.search(r'^readme = "(.*)"', project, re.MULTILINE)[1]).read_text()
+    links = re.findall(r"\]\(([^)]*)\)", page)
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert 'pip install "' not in page and "pip install ." not in page
+    extras = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    declared = re.search(r"\[project.optional-dependencies\]\n(.*?)\n\n", project, re.DOTALL)[1]
+    assert sorted(extras) == sorted(re.findall(r"^([a-z-]+) =", declared, re.MULTILINE))
+    for command in set(re.findall(r"python -m kvsim\.([a-z_]+)", page)):
+        assert importlib.util.find_spec(f"kvsim.{command}") is not None
+
+
+def test_no_message_asks_for_an_extra_of_the_source_folder():
+    modules = (ROOT / "python" / "kvsim").rglob("*.py")
+    assert [path.name for path in modules if 'pip install ".[' in path.read_text()] == []
