@@ -121,7 +121,13 @@ _OF_MODELS = {
 
 def __getattr__(name: str):
     if name in _OF_MODELS:
-        return getattr(import_module(f".{_OF_MODELS[name]}", __name__), name)
+        try:
+            return getattr(import_module(f".{_OF_MODELS[name]}", __name__), name)
+        except ModuleNotFoundError as error:
+            if error.name not in ("torch", "transformers"):
+                raise
+            needs = f"{error}; kvsim.{name} needs it: pip install 'kvsim[record]'"
+            raise ModuleNotFoundError(needs, name=error.name) from error
     if name == "update_signature":
         from .policy.c_function import numba_signature
 

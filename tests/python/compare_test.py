@@ -1,6 +1,7 @@
 """kvsim.compare, against the bootstrap written out."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kvsim
@@ -83,3 +84,8 @@ def test_what_the_program_refuses_is_raised(result_file):
         kvsim.compare(path, "h2o", "windows")
     with pytest.raises(kvsim.ProgramError, match="attention_recall"):
         kvsim.compare(path, "h2o", "window", metric="recall")
+
+
+def test_a_frame_is_refused_with_the_fix():
+    with pytest.raises(kvsim.UsageError, match=r"found a DataFrame; .*output=FILE\) writes"):
+        kvsim.compare(pd.DataFrame({"policy": ["window"]}), "window", "h2o")

@@ -67,3 +67,10 @@ def test_a_program_built_in_the_sources_comes_before_an_installed_one(tmp_path, 
     (tmp_path / "within").mkdir()
     monkeypatch.chdir(tmp_path / "within")
     assert find_program() == str(tmp_path / "build" / "kvsim")
+
+
+def test_a_function_of_models_says_what_it_needs():
+    lacking = "import sys; sys.modules['torch'] = None; import kvsim; kvsim.recording"
+    done = subprocess.run([sys.executable, "-c", lacking], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith("kvsim.recording needs it: pip install 'kvsim[record]'")

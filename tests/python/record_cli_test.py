@@ -231,6 +231,7 @@ def test_a_folder_without_a_tokenizer_is_said_to_have_none(folder, work, capsys)
 @pytest.mark.parametrize("name", ["./none", "none/", "/none", "a/b/none"])
 def test_a_folder_that_is_not_there_is_not_asked_of_the_hub(name, work, capsys):
     fail(capsys, 3, f"{name}: there is no such folder", name, "--text", "text.txt", "-o", "t.h5")
+    fail(capsys, 3, "ends in .gguf", "text.txt", "--text", "text.txt", "-o", "t.h5")
 
 
 def test_an_interrupted_command_keeps_the_finished_texts(folder, work, capsys, monkeypatch):
@@ -247,7 +248,7 @@ def test_an_interrupted_command_keeps_the_finished_texts(folder, work, capsys, m
     arguments = [str(folder), "--texts", "prompts.jsonl", "-o", "t.h5"]
     assert main(arguments) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == ["1 of 3 texts", "2 of 3 texts"]
+    assert lines[:3] == [f"loading {folder}", "1 of 3 texts", "2 of 3 texts"]
     assert lines[-2:] == [
         "kvsim: warning: 2 finished texts went to t.unfinished.h5",
         "kvsim: error: interrupted; t.h5 is not written",

@@ -97,6 +97,11 @@ def _require_there(name: str) -> None:
             packages = " ".join(missing)
             raise RecordError(f"{name}: to read a GGUF file, pip install {packages}")
         return
+    if is_file(name):
+        raise RecordError(
+            f"{name}: expected a model's folder, or a file whose name ends in .gguf; this one's "
+            "does not"
+        )
     is_path = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
     if is_path and not is_folder(name):
         raise RecordError(f"{name}: there is no such folder")

@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> None:
         encode(tokenizer, text, options.prompt_length, options.max_prompt_tokens) for text in texts
     ]
     require_room(config, texts, encoded, options.max_new_tokens)
+    say(f"loading {options.model}")
     model = _model(options, device)
     torch.manual_seed(options.seed)
     with recording(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import UsageError
 from ..program import run_noting
 from .meanings import about_comparison
 
@@ -76,6 +78,8 @@ def compare(
     ------
     ProgramError
         For what the program refuses.
+    UsageError
+        `results` is a frame.
 
     Warns
     -----
@@ -98,8 +102,14 @@ def compare(
     """
     import pandas as pd
 
+    file = getattr(results, "path", results)
+    if not isinstance(file, str | PathLike):
+        raise UsageError(
+            f"results: expected a result file or what kvsim.load gives, found a "
+            f"{type(results).__name__}; kvsim.sweep(..., output=FILE) writes a result file"
+        )
     others = [b] if isinstance(b, str) else list(b)
-    arguments: list[object] = ["compare", getattr(results, "path", results), a, *others]
+    arguments: list[object] = ["compare", file, a, *others]
     arguments += ["--metric", metric, "--format", "json"]
     for option, value in (
         ("--budget", budget),
