@@ -44,9 +44,11 @@ Trace::Trace(const std::filesystem::path& file, const GuardLimits& limits)
     : file_(std::make_shared<File>(file)) {
   const auto open = [&file](File& opened) {
     opened.with_hdf5([&] {
-      opened.open(open_hdf5(file, {.kind = "a trace file",
-                                   .make = "kvsim synth writes a trace to start from",
-                                   .repair = kRecordFileAgain}));
+      opened.open(
+          open_hdf5(file, {.kind = "a trace file",
+                           .make = "python -m kvsim.record writes one of a model and a text, "
+                                   "kvsim synth a synthetic one",
+                           .repair = kRecordFileAgain}));
     });
   };
   try_in_child(file.string(), kCopyOrRecordAgain, limits, [&] {

@@ -69,7 +69,8 @@ const po::variable_value& required(const Verb& verb, const po::variables_map& va
                                    const std::string& option) {
   if (values.count(option) > 0) return values[option];
   throw UsageError(
-      fmt::format("expected --{}; usage: kvsim {} {}", option, verb.name, verb.arguments));
+      fmt::format("expected --{0}; usage: kvsim {1} {2} (kvsim {1} --help explains it)", option,
+                  verb.name, verb.arguments));
 }
 
 void load_plugins(const po::variables_map& values) {

@@ -18,8 +18,9 @@ TEST_CASE("a file that is no trace is rejected by name") {
   const std::filesystem::path file = folder / "t.h5";
   CHECK(error_of_reading(file) == file.string() + ": expected a trace file, found no such file");
   std::ofstream(file) << "not a trace";
-  CHECK_THAT(error_of_reading(file),
-             Catch::StartsWith(file.string()) && Catch::Contains("found one that is not HDF5"));
+  CHECK_THAT(error_of_reading(file), Catch::StartsWith(file.string()) &&
+                                         Catch::Contains("found one that is not HDF5") &&
+                                         Catch::Contains("python -m kvsim.record writes one"));
   std::filesystem::resize_file(file, 0);
   CHECK_THAT(error_of_reading(file), Catch::Contains("found one that is not HDF5"));
   std::filesystem::remove(file);
