@@ -235,7 +235,7 @@ TEST_CASE("cli: what cannot be written exits with 1 and names the file") {
       {{"sweep", sample_trace(), "--policies", "window", "--budgets", "5%", "-o",
         "no/such/r.sqlite"},
        kFailure,
-       "no/such/r.sqlite"},
+       "its folder does not exist: make it first"},
       {{"synth", "-o", "no/such/t.h5"}, kFailure, "no/such/t.h5"},
       {{"synth", "-o", "/dev/null"}, kFailure, "/dev/null"},
       {{"synth", "-o", "."}, kFailure, "something else"},

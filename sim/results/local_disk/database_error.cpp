@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <limits>
 #include <stdexcept>
+#include <string>
+#include <system_error>
 
 #include "sim/base/errors.h"
 #include "sim/results/local_disk/file_system.h"
@@ -28,6 +31,21 @@ bool locks_are_refused(const std::filesystem::path& file) {
   lock.l_len = 1;
   return fcntl(opened.number(), F_SETLK, &lock) != 0 &&
          (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP);
+}
+
+/// Why SQLite cannot open or change the file, where it says no more than that it cannot.
+std::string refusal(const std::filesystem::path& file, int code) {
+  if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) return "";
+  std::error_code unknown;
+  const std::filesystem::path folder = std::filesystem::absolute(file, unknown).parent_path();
+  if (!std::filesystem::is_directory(folder, unknown)) {
+    return "; its folder does not exist: make it first";
+  }
+  const bool is_there = std::filesystem::exists(file, unknown);
+  if ((is_there && access(file.c_str(), W_OK) != 0) || access(folder.c_str(), W_OK) != 0) {
+    return "; you may not write there: name another file";
+  }
+  return "";
 }
 
 }  // namespace
@@ -73,7 +91,7 @@ void throw_database_error(const std::filesystem::path& file, const SQLite::Excep
   if (error.getExtendedErrorCode() == SQLITE_IOERR_WRITE && !file_size_limit().empty()) {
     throw std::runtime_error(fmt::format("{}: cannot be written: {}", name, file_size_limit()));
   }
-  throw std::runtime_error(fmt::format("{}: {}", name, error.what()));
+  throw std::runtime_error(fmt::format("{}: {}{}", name, error.what(), refusal(file, code)));
 }
 
 }  // namespace kvsim
