@@ -41,6 +41,7 @@ TEST_CASE("cli: a mistake in the command line exits with 2 and says what is righ
   const traces_test::TemporaryFolder folder;
   const std::string trace = sample_trace();
   const std::vector<Mistake> mistakes{
+      {{"analyze", "t.h5"}, kBadUsage, "kvsim analyze --help explains it"},
       {{}, kBadUsage, "expected a verb"},
       {{"reply"}, kBadUsage, "did you mean 'replay'?"},
       {{"replay"}, kBadUsage, "expected a TRACE"},

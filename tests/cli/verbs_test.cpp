@@ -55,13 +55,6 @@ TEST_CASE("cli: help and an unknown verb name the commands of the Python package
   }
 }
 
-TEST_CASE("cli: a missing option names the help that lists what it takes") {
-  const TemporaryFolder folder;
-  const Ended ended = run(folder.path(), {"analyze", "t.h5"});
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.err, Contains("expected --what") && Contains("kvsim analyze --help"));
-}
-
 TEST_CASE("cli: policies shows every policy with its parameters, source and needs") {
   const TemporaryFolder folder;
   const Ended all = run(folder.path(), {"policies"});
