@@ -79,6 +79,7 @@ file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
 install(FILES ${gomp} RENAME libgomp.so.1 DESTINATION kvsim/lib COMPONENT python)
 
 target_link_options(kvsim_portable INTERFACE -static-libstdc++ -static-libgcc)
+target_sources(kvsim_portable INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_libc.c)
 # Archives are compiled for programs. A module binds their symbols to itself and shows none.
 set(is_module $<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>)
 target_link_options(kvsim_portable INTERFACE

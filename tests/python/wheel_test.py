@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -61,6 +62,14 @@ def test_the_package_needs_nothing_but_the_c_library():
     for name, file in found.items():
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", file))
         assert [entry for entry in needed if not re.fullmatch(allowed[name], entry)] == [], file
+
+
+@pytest.mark.skipif(platform.libc_ver()[1] != "2.36", reason="another libc than that of Debian 12")
+def test_the_package_runs_with_the_c_library_of_red_hat_9():
+    """Built on Debian 12, whose archives ask for 2.35 and 2.36; see python/engine/older_libc.c."""
+    for file in installed_programs():
+        asked = re.findall(r"GLIBC_2\.(\d+)", output_of("readelf", "--version-info", file))
+        assert max(int(minor) for minor in asked) <= 34, file
 
 
 def test_the_module_shows_no_symbol_of_the_libraries_in_it():
