@@ -12,7 +12,7 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package test test-python test-notebooks nightly cuda fuzz bench notebooks study results lint format check-format tidy clean
+.PHONY: help build demo venv package wheels test test-python test-notebooks nightly cuda fuzz bench notebooks study results lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
@@ -23,6 +23,8 @@ help:
 	@echo 'make fuzz          fuzz the reader, the parsers and the kernels, 20 seconds each; MINUTES=60 for more'
 	@echo 'make nightly       everything that takes hours: all inputs of all tests, all fuzzers, all of lint'
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
+	@echo 'make wheels        make the wheels of a release in build/wheels, for the Pythons that are here; PYTHONS=...'
+	@echo '                   names them; tests each'
 	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
@@ -77,6 +79,9 @@ package:
 	{ make_package --sdist && make_package --wheel $(WHEEL_FLAGS); } >build/package.log 2>&1 \
 	  || { tail -n 30 build/package.log; echo 'All is in build/package.log'; exit 1; }
 	@ls build/package/*
+
+wheels:
+	@PYTHONS='$(PYTHONS)' .ci/wheels $(WHEEL_FLAGS)
 
 # The models of the tests are small: a process per core is faster than torch's threads.
 test-python: venv
