@@ -72,10 +72,10 @@ WHEEL_FLAGS ?=
 
 package:
 	@.ci/dependencies git ninja-build
-	@.ci/venv build/venv build scikit-build-core nanobind
+	@.ci/venv build/tools build scikit-build-core nanobind
 	@rm -rf build/package
 	@mkdir -p build/package
-	@make_package() { build/venv/bin/python -m build --no-isolation --outdir build/package "$$@" .; }; \
+	@make_package() { build/tools/bin/python -m build --no-isolation --outdir build/package "$$@" .; }; \
 	{ make_package --sdist && make_package --wheel $(WHEEL_FLAGS); } >build/package.log 2>&1 \
 	  || { tail -n 30 build/package.log; echo 'All is in build/package.log'; exit 1; }
 	@ls build/package/*
