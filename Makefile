@@ -24,7 +24,7 @@ help:
 	@echo 'make nightly       everything that takes hours: all inputs of all tests, all fuzzers, all of lint'
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
 	@echo 'make wheels        make the wheels of a release in build/wheels, for the Pythons that are here; PYTHONS=...'
-	@echo '                   names them; tests each'
+	@echo '                   names them; tests each, also on a bare Debian if you are root'
 	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
@@ -82,6 +82,7 @@ package:
 
 wheels:
 	@PYTHONS='$(PYTHONS)' .ci/wheels $(WHEEL_FLAGS)
+	@tests/package/bare build/wheels/*.whl
 
 # The models of the tests are small: a process per core is faster than torch's threads.
 test-python: venv
