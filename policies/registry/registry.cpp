@@ -7,6 +7,7 @@
 #include <shared_mutex>
 
 #include "policies/registry/aliases.h"
+#include "policies/registry/finder.h"
 #include "policies/registry/recipe.h"
 #include "policies/registry/source_digest.h"
 #include "sim/base/errors.h"
@@ -73,12 +74,17 @@ KVSIM_COMBINATORS(KVSIM_DECLARE_COMBINATOR)
 namespace {
 
 template <class Table>
+auto known(const Table& table, std::string_view name) {
+  return std::find_if(table.begin(), table.end(),
+                      [&](const auto& info) { return info.name == name; });
+}
+
+template <class Table>
 const auto& find(const Table& table, std::string_view name, std::string_view kind) {
+  const auto found = known(table, name);
+  if (found != table.end()) return *found;
   std::vector<std::string> names;
-  for (const auto& info : table) {
-    if (info.name == name) return info;
-    names.push_back(info.name);
-  }
+  for (const auto& info : table) names.push_back(info.name);
   throw UsageError(fmt::format("unknown {} '{}'; did you mean '{}'? (kvsim policies lists them)",
                                kind, name, nearest(name, names)));
 }
@@ -98,6 +104,11 @@ PolicyInfo with_place(PolicyInfo policy, int place) {
 std::shared_mutex& table_mutex() {
   static std::shared_mutex mutex;
   return mutex;
+}
+
+Finder& finder() {
+  static Finder finder;
+  return finder;
 }
 
 std::list<PolicyInfo>& policy_table() {
@@ -172,9 +183,16 @@ const PolicyInfo& find_policy(std::string_view name) {
                     "it has (kvsim --plugin {0} policies lists them)",
                     name));
   }
+  const auto is_known = [&] {
+    const std::shared_lock lock(table_mutex());
+    return known(policies(), name) != policies().end();
+  };
+  if (finder() && !is_known()) finder()(name);
   const std::shared_lock lock(table_mutex());
   return find(policies(), name, "policy");
 }
+
+void set_policy_finder(Finder asked) { finder() = std::move(asked); }
 
 const CombinatorInfo& find_combinator(std::string_view name) {
   return find(combinators(), name, "combinator");

@@ -9,6 +9,7 @@
 #include "gpu/cuda/choose_backend.h"
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
+#include "python/engine/python_class.h"
 #include "python/engine/request.h"
 #include "python/engine/run_engine.h"
 #include "sim/sweep/fetch_table.h"
@@ -19,6 +20,21 @@ using namespace nb::literals;
 
 namespace kvsim::python {
 namespace {
+
+/// A dict per selector that there is.
+nb::list selectors_of_table() {
+  nb::list rows;
+  for (const SelectorInfo& selector : kvsim::selectors()) {
+    nb::dict row;
+    row["name"] = selector.name;
+    row["chooses"] = selector.chooses;
+    row["source"] = selector.source;
+    row["parameters"] = parameters_of(selector.params);
+    row["origin"] = selector.origin;
+    rows.append(row);
+  }
+  return rows;
+}
 
 /// A dict per selector: its canonical text, its code, how many older tokens a step attends to
 /// (None: that depends on the text), and whether it samples.
@@ -99,6 +115,7 @@ nb::list choices(const Trace& trace, const Lists& select, const nb::dict& option
 }  // namespace
 
 void bind_choices(nb::module_& module) {
+  module.def("selectors", &selectors_of_table);
   module.def("selector_specs", &selector_specs, "select"_a);
   module.def("choices", &choices, "trace"_a, "select"_a, "options"_a, "progress"_a.none());
 }

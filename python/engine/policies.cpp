@@ -16,6 +16,7 @@
 #include "policies/registry/spec_list.h"
 #include "python/engine/bindings.h"
 #include "python/engine/lists.h"
+#include "python/engine/python_class.h"
 #include "python/engine/scope_name.h"
 #include "sim/base/errors.h"
 #include "sim/protocol/budget.h"
@@ -31,15 +32,6 @@ using namespace nb::literals;
 
 namespace kvsim::python {
 namespace {
-
-/// Of every parameter (name, default, help, what is allowed).
-nb::list parameters_of(const std::vector<Param>& params) {
-  nb::list parameters;
-  for (const Param& param : params) {
-    parameters.append(nb::make_tuple(param.name, param.initial, param.help, param.allowed()));
-  }
-  return parameters;
-}
 
 /// Of every preset (name, its settings, what it reproduces).
 nb::list presets_of(const PolicyInfo& policy) {

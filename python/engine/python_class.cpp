@@ -5,12 +5,26 @@
 
 #include <limits>
 
+#include "sim/base/errors.h"
+
 namespace nb = nanobind;
 
 namespace kvsim::python {
 
 nb::object policy_helper(const char* name) {
   return nb::module_::import_("kvsim.policy").attr(name);
+}
+
+Finder finder_of(const char* helper) {
+  return [helper](std::string_view name) {
+    const nb::gil_scoped_acquire gil;
+    try {
+      return nb::cast<bool>(policy_helper(helper)(nb::str(name.data(), name.size())));
+    } catch (const nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      throw UsageError(nb::cast<std::string>(nb::str(error.value())));
+    }
+  };
 }
 
 Param param_of(const Declared& declared) {
@@ -27,6 +41,14 @@ Param param_of(const Declared& declared) {
   Param param = Param::choice(name, choices, "");
   param.initial = nb::cast<std::string>(initial);
   return param;
+}
+
+nb::list parameters_of(const std::vector<Param>& params) {
+  nb::list parameters;
+  for (const Param& param : params) {
+    parameters.append(nb::make_tuple(param.name, param.initial, param.help, param.allowed()));
+  }
+  return parameters;
 }
 
 nb::dict values_of(const Params& params, const std::vector<Param>& declared) {

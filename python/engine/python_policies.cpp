@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "policies/registry/finder.h"
 #include "policies/registry/registry.h"
 #include "python/engine/bindings.h"
 #include "python/engine/python_class.h"
@@ -92,6 +93,7 @@ void bind_python_policies(nb::module_& module) {
   module.def("register_python_policy", &register_class, nb::arg("type"), nb::kw_only(),
              nb::arg("name"), nb::arg("keeps"), nb::arg("source"), nb::arg("parameters"),
              nb::arg("presets"), nb::arg("nests"), nb::arg("c_function"), nb::arg("code"));
+  set_policy_finder(finder_of("find_policy"));
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&release_classes));
 }
 

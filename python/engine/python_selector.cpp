@@ -12,6 +12,7 @@
 #include "python/engine/arrays.h"
 #include "python/engine/bindings.h"
 #include "python/engine/python_class.h"
+#include "sim/tiers/selector_finder.h"
 #include "sim/tiers/selectors.h"
 
 namespace nb = nanobind;
@@ -158,6 +159,7 @@ void PythonSelector::ask(const SelectorStep& step, std::vector<std::int32_t>& ch
 void bind_python_selectors(nb::module_& module) {
   module.def("register_python_selector", &register_class_of_selectors, "type"_a, "name"_a,
              "chooses"_a, "source"_a, "code"_a, "parameters"_a);
+  set_selector_finder(finder_of("find_selector"));
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&release_selectors));
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "policies/registry/aliases.h"
@@ -8,6 +9,7 @@
 #include "policies/registry/registry.h"
 #include "policies/registry/spec.h"
 #include "sim/cli/options.h"
+#include "sim/cli/python_policies.h"
 
 namespace kvsim::cli {
 namespace {
@@ -121,7 +123,15 @@ void print_named(std::string name) {
     if (combinator.name == name) return print(combinator);
   }
   const PolicyAlias* alias = find_alias(name);
-  print(find_policy(alias == nullptr ? name : alias->policy));
+  if (alias != nullptr) name = alias->policy;
+  const bool is_known = std::any_of(policies().begin(), policies().end(),
+                                    [&](const PolicyInfo& policy) { return policy.name == name; });
+  const std::string packaged = is_known ? "" : packaged_policy(name);
+  if (!packaged.empty()) {
+    std::cout << packaged;
+    return;
+  }
+  print(find_policy(name));
 }
 
 }  // namespace
@@ -143,6 +153,7 @@ int run_policies(const Verb& verb, const std::vector<std::string>& arguments) {
     for (const CombinatorInfo& combinator : combinators()) print(combinator);
     for (const AllocationInfo& allocation : allocations()) print(allocation);
     print_recipe();
+    std::cout << packaged_policies();
   }
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "sim/cli/option_message.h"
 #include "sim/cli/options.h"
 #include "sim/cli/printable_errors.h"
+#include "sim/cli/python_policies.h"
 #include "sim/cli/verb.h"
 #include "sim/plugin/load_plugin.h"
 #include "sim/results/version.h"
@@ -134,6 +135,7 @@ int run(const std::vector<std::string>& given) {
     std::cout << "kvsim " << version() << '\n';
     return kDone;
   }
+  look_in_packages(words);
   std::vector<std::string> names;
   for (const Verb& verb : verbs()) {
     if (word == verb.name) return verb.run(verb, {words.begin() + 1, words.end()});

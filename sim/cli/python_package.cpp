@@ -1,10 +1,12 @@
 #include "sim/cli/python_package.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -79,6 +81,35 @@ void run_in_python(const std::string& module, const std::string& purpose,
   const std::vector<char*> words = argument_pointers(command);
   execvp(words[0], words.data());
   fail_to_start(interpreter, errno, purpose);
+}
+
+std::string output_of_python(const std::string& code, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {interpreter_path(), "-c", code};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return "";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  const std::vector<char*> words = argument_pointers(command);
+  pid_t process = 0;
+  const int error = posix_spawnp(&process, words[0], &actions, nullptr, words.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string output;
+  std::array<char, 4096> part{};
+  while (error == 0) {
+    const ssize_t count = read(ends[0], part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    output.append(part.data(), static_cast<std::size_t>(count));
+  }
+  close(ends[0]);
+  if (error != 0) return "";
+  int status = 0;
+  waitpid(process, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? output : "";
 }
 
 std::vector<std::string> words_of(const std::vector<std::string>& arguments,

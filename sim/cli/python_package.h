@@ -14,8 +14,12 @@ namespace kvsim::cli {
 [[noreturn]] void run_in_python(const std::string& module, const std::string& purpose,
                                 const std::vector<std::string>& arguments);
 
-/// The arguments for that, `positional` first, with those of the file of --config, which Python
-/// does not read. All options take texts.
+/// What Python writes to its standard output when it runs `code` with these arguments. Empty if
+/// there is no Python or it fails: what it says of an error is not shown.
+std::string output_of_python(const std::string& code, const std::vector<std::string>& arguments);
+
+/// The arguments for run_in_python(), `positional` first, with those of the file of --config, which
+/// Python does not read. All options take texts.
 std::vector<std::string> words_of(const std::vector<std::string>& arguments,
                                   const po::variables_map& values, const std::string& positional);
 

@@ -9,6 +9,7 @@
 #include "policies/parameters/split.h"
 #include "sim/base/errors.h"
 #include "sim/base/nearest.h"
+#include "sim/tiers/selector_finder.h"
 
 namespace kvsim {
 
@@ -43,7 +44,17 @@ bool is_name(std::string_view name) {
          });
 }
 
+Finder& finder() {
+  static Finder finder;
+  return finder;
+}
+
 const SelectorInfo& find_selector(std::string_view name) {
+  const auto is_known = [&] {
+    return std::any_of(selectors().begin(), selectors().end(),
+                       [&](const SelectorInfo& info) { return info.name == name; });
+  };
+  if (finder() && !is_known()) finder()(name);
   std::vector<std::string> names;
   for (const SelectorInfo& info : selectors()) {
     if (info.name == name) return info;
@@ -63,6 +74,8 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 const std::list<SelectorInfo>& selectors() { return selector_table(); }
+
+void set_selector_finder(Finder asked) { finder() = std::move(asked); }
 
 void register_selector(SelectorInfo selector) {
   if (!is_name(selector.name)) {

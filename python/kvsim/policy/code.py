@@ -13,7 +13,8 @@ _IGNORED = {
     "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",
     "__static_attributes__", "__weakref__", "__annotate__", "__annotate_func__",
     "__annotations_cache__", "__abstractmethods__", "_abc_impl",
-    "name", "keeps", "source", "presets", "_kvsim_code", "_kvsim_parameters",
+    "name", "keeps", "source", "presets", "_kvsim_code", "_kvsim_package",
+    "_kvsim_parameters",
 }  # fmt: skip
 
 _PROCESS = secrets.token_hex(8)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from . import packages
 from .c_function import address_of
 from .code import code_of
 from .parameters import is_given_seed, parameters_of
@@ -151,7 +152,7 @@ def register(cls: type[Policy], code: str | None = None) -> None:
     if not isinstance(cls.name, str):
         raise TypeError(f"{cls.__qualname__}: name: expected a text, found {cls.name!r}")
     cls._kvsim_parameters = tuple(parameters_of(cls))
-    cls._kvsim_code = code or code_of(cls, Policy)
+    cls._kvsim_code = code or _code_of(cls)
     _engine.register_python_policy(
         cls,
         name=cls.name,
@@ -196,10 +197,15 @@ def name_of(cls: type[Policy]) -> str:
         raise TypeError(f"{cls.__qualname__}: expected a class below kvsim.Policy")
     if cls.update is Policy.update:
         raise TypeError(f"{cls.__qualname__}: expected a policy; this class has no update")
-    code = code_of(cls, Policy)  # its attributes may have changed since
+    code = _code_of(cls)  # its attributes may have changed since
     if _registered.get(cls.name) is not cls or cls._kvsim_code != code:
         register(cls, code)
     return cls.name
+
+
+def _code_of(cls: type[Policy]) -> str:
+    package = packages.package_of(cls, packages.POLICIES)
+    return packages.code_with_package(code_of(cls, Policy), package)
 
 
 def make(cls: type[Policy], budget: int, seed: int, values: dict, scale: float, rotation) -> Policy:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from . import packages
 from .code import code_of
 from .parameters import is_given_seed, parameters_of_keywords
 
@@ -141,6 +142,11 @@ class Selector:
             _register(cls)
 
 
+def registered_selector(name: str) -> type[Selector] | None:
+    """The class of a selector; None if it is not written in Python."""
+    return _registered.get(name)
+
+
 _registered: dict[str, type[Selector]] = {}
 
 
@@ -155,7 +161,9 @@ def _register(cls: type[Selector]) -> None:
         name=cls.name,
         chooses=cls.chooses or inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0],
         source=cls.source,
-        code=code_of(cls, Selector),
+        code=packages.code_with_package(
+            code_of(cls, Selector), packages.package_of(cls, packages.SELECTORS)
+        ),
         parameters=[(p.name, p.kind, p.default, list(p.choices)) for p in cls._kvsim_parameters],
     )
     _registered[cls.name] = cls

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import UsageError
+from . import entry_points, packages
 
 
 class Spec(str):
@@ -74,13 +75,15 @@ class Specs:
 
     def __getattr__(self, name: str) -> PolicySpec:
         if not name.startswith("_"):
+            _load(name)
             for row in _rows():
                 if _identifier(row["name"]) == name:
                     return PolicySpec(row)
         raise AttributeError(f"kvsim.specs: no policy is named {name!r}; dir(kvsim.specs) has all")
 
     def __dir__(self) -> list[str]:
-        return [_identifier(row["name"]) for row in _rows()]
+        names = [row["name"] for row in _rows()] + [*packages.declared(packages.POLICIES)]
+        return [_identifier(name) for name in dict.fromkeys(names)]
 
 
 specs = Specs()
@@ -90,6 +93,17 @@ def _rows() -> list[dict[str, Any]]:
     from .. import _engine
 
     return _engine.policies()
+
+
+def _load(identifier: str) -> None:
+    """Loads the policy of a package that has this name here, if none is registered."""
+    known = {row["name"] for row in _rows()}
+    for name in packages.declared(packages.POLICIES):
+        if _identifier(name) == identifier and name not in known:
+            try:
+                entry_points.find_policy(name)
+            except UsageError as error:
+                raise AttributeError(f"kvsim.specs: {error}") from error
 
 
 def _identifier(name: str) -> str:

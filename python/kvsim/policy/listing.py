@@ -1,0 +1,97 @@
+"""What the program `kvsim` asks the package: the policies of installed packages, as text."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+
+from ..errors import UsageError
+from . import entry_points, packages
+from .policy import registered_here
+from .selector import registered_selector
+
+
+def main(words: list[str]) -> None:
+    """Writes for the program. `list`: all; `explain NAME`: one, or nothing if no package has it;
+    `find KIND NAME`: where its code is: a line `file`, `package` or `error`, and a line with the
+    file, the package, or the error. KIND: policy or selector."""
+    answer = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()):  # packages may print when they are loaded
+        if words[0] == "list":
+            answer.write(_all())
+        elif words[0] == "explain":
+            answer.write(_explained(words[1]))
+        else:
+            answer.write(_found(words[1], words[2]))
+    sys.stdout.write(answer.getvalue())
+
+
+def _all() -> str:
+    text = ""
+    for group in (packages.POLICIES, packages.SELECTORS):
+        left_out = entry_points.load_all(group)
+        names = packages.declared(group)
+        text += "".join(
+            _text_of(group, row) for row in _rows(group) if row["name"] in names and row["origin"]
+        )
+        text += "".join(f"left out: {line}\n" for line in left_out)
+    return text
+
+
+def _explained(name: str) -> str:
+    for group, find in (
+        (packages.POLICIES, entry_points.find_policy),
+        (packages.SELECTORS, entry_points.find_selector),
+    ):
+        try:
+            if find(name):
+                return "".join(_text_of(group, row) for row in _rows(group) if row["name"] == name)
+        except UsageError as error:
+            return f"left out: {error}\n"
+    return ""
+
+
+def _found(kind: str, name: str) -> str:
+    is_policy = kind == "policy"
+    group = packages.POLICIES if is_policy else packages.SELECTORS
+    try:
+        if not (entry_points.find_policy if is_policy else entry_points.find_selector)(name):
+            return ""
+    except UsageError as error:
+        return f"error\n{error}\n"
+    (row,) = [row for row in _rows(group) if row["name"] == name]
+    if row["origin"] != "Python":
+        return f"file\n{row['origin']}\n"
+    return f"package\n{_origin_of(group, row)}\n"
+
+
+def _rows(group: str) -> list[dict]:
+    from .. import _engine
+
+    return _engine.policies() if group == packages.POLICIES else _engine.selectors()
+
+
+def _origin_of(group: str, row: dict) -> str:
+    of_name = registered_here if group == packages.POLICIES else registered_selector
+    return entry_points.origin_of(row, of_name(row["name"]))
+
+
+def _text_of(group: str, row: dict) -> str:
+    """One as the program prints those that are built in."""
+    is_policy = group == packages.POLICIES
+    defaults = ",".join(f"{name}={default}" for name, default, *_ in row["parameters"])
+    lines = [
+        ("keeps", row["keeps"]) if is_policy else ("chooses", row["chooses"]),
+        ("source", row["source"]),
+        ("from", _origin_of(group, row)),
+        *[
+            (f"{name}={default}", f"{about} ({allowed})".strip())
+            for name, default, about, allowed in row["parameters"]
+        ],
+        *[(f"preset={name}", settings) for name, settings, _ in row.get("presets", ())],
+    ]
+    title = f"{row['name']}:{defaults}" if defaults else row["name"]
+    if not is_policy:
+        title = f"kvsim fetch --select {title}"
+    return "".join([f"{title}\n", *(f"    {left:<20} {right}\n" for left, right in lines if right)])

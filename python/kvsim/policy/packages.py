@@ -1,0 +1,113 @@
+"""What installed packages declare as entry points: names, without their code.
+
+The metadata of packages is read when a name is not known or a list is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata as metadata
+import os
+import sys
+import time
+from typing import NamedTuple
+
+from ..errors import UsageError
+
+POLICIES, SELECTORS = "kvsim.policies", "kvsim.selectors"
+KINDS = {POLICIES: "policy", SELECTORS: "selector"}
+KEPT = 5  # seconds for which metadata and failures stand: a result file asks once per row
+
+
+class Package(NamedTuple):
+    """The package of a policy or selector."""
+
+    name: str
+    version: str
+    module: str = ""  # the digest of the source of the class's module
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Declared(NamedTuple):
+    """One entry point."""
+
+    group: str
+    name: str
+    value: str
+    package: Package
+    entry: metadata.EntryPoint
+
+    def error(self, found: str, fix: str) -> UsageError:
+        """An error that names the package."""
+        return UsageError(f"{KINDS[self.group]} '{self.name}' of {self.package}: {found}; {fix}")
+
+
+def declared(group: str) -> dict[str, list[Declared]]:
+    """What installed packages declare, by name; nothing if KVSIM_NO_PLUGINS is set, but for 0."""
+    if os.environ.get("KVSIM_NO_PLUGINS", "0") not in ("", "0"):
+        return {}
+    return _read(group, time.monotonic() // KEPT)
+
+
+def package_of(cls: type, group: str) -> Package | None:
+    """The package that declares a class, which its attribute keeps; None: none does."""
+    if "_kvsim_package" not in vars(cls):
+        cls._kvsim_package = _package_of(cls, group)
+    return cls._kvsim_package
+
+
+def code_with_package(code: str, package: Package | None) -> str:
+    """The digest of a class from that of its own code, its package and its module."""
+    if package is None:
+        return code
+    return hashlib.sha256(" ".join([code, *package]).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=4)
+def _read(group: str, moment: float) -> dict[str, list[Declared]]:
+    """`moment`: it is read again when that changes."""
+    found: dict[str, list[Declared]] = {}
+    for entry in _entries(group):
+        # A folder of metadata without a file METADATA has no name, and raises in some versions.
+        package = Package("a package without a name", "")
+        with contextlib.suppress(Exception):
+            package = Package(entry.dist.metadata["Name"], entry.dist.version)
+        found.setdefault(entry.name, []).append(
+            Declared(group, entry.name, entry.value, package, entry)
+        )
+    return found
+
+
+def _entries(group: str) -> list[metadata.EntryPoint]:
+    try:
+        return list(metadata.entry_points(group=group))
+    except Exception:  # a file that is damaged: the other packages count
+        found = []
+        for package in metadata.distributions():
+            with contextlib.suppress(Exception):
+                found += package.entry_points.select(group=group)
+        return found
+
+
+def _package_of(cls: type, group: str) -> Package | None:
+    top = cls.__module__.partition(".")[0]
+    if top in ("__main__", "kvsim"):
+        return None
+    for each in _read(group, time.monotonic() // KEPT).get(cls.name, []):
+        if each.value.partition(":")[0].partition(".")[0].strip() == top:
+            return each.package._replace(module=_digest_of(cls.__module__))
+    return None
+
+
+def _digest_of(module: str) -> str:
+    """That of a module's file; of one without a file, of nothing."""
+    try:
+        specification = sys.modules[module].__spec__
+        source = specification.loader.get_data(specification.origin)
+    except (AttributeError, KeyError, OSError, TypeError):
+        return ""
+    return hashlib.sha256(source).hexdigest()
