@@ -74,6 +74,7 @@ SECTIONS = {
         "CHANGELOG",
     ],
 }
+_TITLES = {"README": "What kvsim finds"}  # where a page's own says little in a list
 _FOLDERS = {
     "analysis": "Rooms of the analyses",
     "gpu": "Rooms of the GPU's back-end",
@@ -88,7 +89,8 @@ _FOLDERS = {
 def toctree(pages: list[str], caption: str = "", depth: int = 1) -> str:
     """A list of pages for Sphinx; with a caption it shows in the navigation alone."""
     options = f":caption: {caption}\n:hidden:\n" if caption else ""
-    return f"```{{toctree}}\n:maxdepth: {depth}\n{options}\n" + "\n".join(pages) + "\n```\n"
+    lines = [f"{_TITLES[page]} <{page}>" if page in _TITLES else page for page in pages]
+    return f"```{{toctree}}\n:maxdepth: {depth}\n{options}\n" + "\n".join(lines) + "\n```\n"
 
 
 def stage(put, pages: list[str]) -> None:
