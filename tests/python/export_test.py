@@ -115,6 +115,25 @@ def test_without_pyarrow_the_line_says_what_to_install(results, tmp_path, monkey
     monkeypatch.setitem(sys.modules, "pyarrow.ipc", None)
     with pytest.raises(kvsim.KvsimError, match=r"need pyarrow.*pip install 'kvsim\[parquet\]'"):
         kvsim.export(results, tmp_path / "x.parquet")
+    with pytest.raises(kvsim.KvsimError, match="need pyarrow"):
+        kvsim.export(results, tmp_path / "tables", table="all")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_a_failed_export_of_all_tables_leaves_no_new_folder(results, tmp_path):
+    with sqlite3.connect(results.path) as connection:
+        connection.execute("UPDATE replay SET attention_recall = 2")
+    with pytest.raises(kvsim.ResultsError, match="attention_recall"):
+        kvsim.export(results, tmp_path / "tables", table="all")
+    assert not (tmp_path / "tables").exists()
+
+
+def test_statistics_of_sqlite_are_no_table_of_results(results, tmp_path):
+    with sqlite3.connect(results.path) as connection:
+        connection.execute("ANALYZE")
+    kvsim.export(results, tmp_path / "tables", table="all")
+    assert (tmp_path / "tables" / "replay.parquet").exists()
+    assert not list((tmp_path / "tables").glob("sqlite_*"))
 
 
 @pytest.mark.skipif(not PROGRAM, reason="KVSIM_PROGRAM does not name the program")

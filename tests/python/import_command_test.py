@@ -81,7 +81,13 @@ def test_layouts_of_single_datasets_and_windows_of_all_layers_are_options(folder
         (["dump.npz", "--scale", "-1"], 2, "expected more than 0"),
         (["dump.npz", "--name", "query"], 2, "expected NAME=VALUE"),
         (["dump.npz", "--num-layers", "0"], 2, "expected a whole number from 1 on"),
-        (["dump.npz", "--token-ids", "dump.npz"], 2, "found an archive"),
+        (["dump.npz", "--token-ids", "dump.npz"], 2, "expected one array of numbers"),
+        (["dump.npz", "--token-ids", "huge.npy"], 2, "or a part of one"),
+        (["dump.npz", "--token-ids", "objects.npy"], 2, "expected one array of numbers"),
+        (["dump.npz", "--rope", "deep.json"], 2, "expected a JSON file"),
+        (["dump.npz", "--layout", "query=bhtd,query=bthd"], 2, "found query twice"),
+        (["dump.npz", "--sliding-window", "0=4,0=8"], 2, "found 0 twice"),
+        (["dump.npz", "--name", "query=a", "--name", "query=b"], 2, "found query twice"),
         (["dump.npz", "--token-ids", "none.npy"], 2, "none.npy"),
         (["dump.npz", "--rope", "dump.npz"], 2, "expected a JSON file"),
         (["none.npz"], 2, "there is no such file"),
@@ -90,6 +96,11 @@ def test_layouts_of_single_datasets_and_windows_of_all_layers_are_options(folder
 )
 def test_a_wrong_guess_ends_in_one_line_with_a_status(words, status, said, folder, capsys):
     np.savez("dump.npz", **dumped(layer_of(), "bhtd"))
+    np.save("objects.npy", np.array([{}]))
+    np.save("huge.npy", np.zeros(1000))
+    huge = Path("huge.npy").read_bytes().replace(b"(1000,)", b"(9999,)")
+    Path("huge.npy").write_bytes(huge)
+    Path("deep.json").write_text("[" * 100_000)
     try:
         ended = main([*words, "-o", "t.h5"])
     except SystemExit as end:

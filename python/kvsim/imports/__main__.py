@@ -4,8 +4,9 @@ import json
 import sys
 import warnings
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from ..command import STATUS_OTHER, Parser, fail, failed, natural, positive, sho
 from ..command.termination import terminated_as_interrupted
 from ..errors import KvsimError, UsageError
 from ..errors.terminal import printable
+from ..files.paths import reason_of
 from .run import import_arrays
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _OF_PROGRAM = {"files", "more", "output", "quiet", "name", "no_verify"}
 
 
@@ -54,8 +58,17 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _once(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, Value]:
+    found = {}
+    for key, value in pairs:
+        if key in found:
+            raise ArgumentTypeError(f"expected each name once, found {key} twice")
+        found[key] = value
+    return found
+
+
 def _layout(text: str) -> str | dict[str, str]:
-    return dict(map(_pair, text.split(","))) if "=" in text else text
+    return _once(map(_pair, text.split(","))) if "=" in text else text
 
 
 def _lengths(text: str) -> int | list[int]:
@@ -67,23 +80,26 @@ def _windows(text: str) -> int | dict[int, int]:
     if "=" not in text:
         return positive(text)
     pairs = map(_pair, text.split(","))
-    return {natural(layer): positive(window) for layer, window in pairs}
+    return _once((natural(layer), positive(window)) for layer, window in pairs)
 
 
 def _array(option: str, path: str) -> np.ndarray:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"--{option}: {path}: expected an array .npy, found {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"--{option}: {path}: expected an array .npy, found an archive of arrays")
+        array = np.lib.format.open_memmap(path, mode="r")  # which is no larger than the file
+    except OSError as error:
+        raise UsageError(f"--{option}: {path}: {reason_of(error)}") from error
+    except (ValueError, EOFError, OverflowError) as error:
+        raise UsageError(
+            f"--{option}: {path}: expected one array of numbers, found a file that numpy.save did "
+            "not write, or a part of one"
+        ) from error
     return array
 
 
 def _rope(path: str) -> dict[str, object]:
     try:
         rope = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--rope: {path}: expected a JSON file, found {error}") from error
     if not isinstance(rope, dict):
         raise UsageError(f"--rope: {path}: expected inv_freq, style and attention_factor")
@@ -99,7 +115,10 @@ def _run(parsed: Namespace) -> None:
     if "rope" in options:
         options["rope"] = _rope(options["rope"])
     if parsed.name:
-        options["names"] = dict(parsed.name)
+        try:
+            options["names"] = _once(parsed.name)
+        except ArgumentTypeError as error:
+            raise UsageError(f"--name: {error}") from error
     if parsed.no_verify:
         options["verify"] = False
     if parsed.quiet:

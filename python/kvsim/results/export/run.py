@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from ...files.partial import folder_aside, put_in_place, written_whole
 from ...files.paths import exists, reason_of
 from ..reading import Results, load
 from .schema import Schema, schema_of
-from .writers import FORMATS, holds_export, write
+from .writers import FORMATS, holds_export, require_pyarrow, write
 
 ALL = "all"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # of a file
@@ -70,6 +71,7 @@ def export(
     """
     opened = results if isinstance(results, Results) else load(results)
     path, format_ = Path(output), _format(Path(output), table, format)
+    require_pyarrow()
     schemas = {name: schema_of(opened, name, without) for name in _tables(opened, table)}
     _require_columns(schemas, without)
     if table != ALL:
@@ -93,15 +95,17 @@ def _tables(results: Results, table: str) -> tuple[str, ...]:
                 f"table: {results.path} has no table {table}; it has {', '.join(results.tables)}"
             )
         return (table,)
-    if wrong := [name for name in results.tables if not _NAME.fullmatch(name)]:
+    # SQLite keeps statistics of its own in some files.
+    tables = tuple(name for name in results.tables if not name.startswith("sqlite_"))
+    if wrong := [name for name in tables if not _NAME.fullmatch(name)]:
         raise UsageError(f"table: {wrong[0]!r} is no name of a file; export the tables one by one")
-    return results.tables
+    return tables
 
 
 def _require_columns(schemas: dict[str, Schema], without: Sequence[str]) -> None:
-    known = {name for schema in schemas.values() for name in schema.all_names}
-    if isinstance(without, str) or not {*without} <= known:
-        wrong = without if isinstance(without, str) else sorted({*without} - known)[0]
+    known = dict.fromkeys(name for schema in schemas.values() for name in schema.all_names)
+    if isinstance(without, str) or not {*without} <= {*known}:
+        wrong = without if isinstance(without, str) else sorted({*without} - {*known})[0]
         raise UsageError(f"without: expected columns, found {wrong}; there are {', '.join(known)}")
     if empty := [schema.table for schema in schemas.values() if not schema.fields]:
         raise UsageError(f"without: leaves no column of {empty[0]}")
@@ -124,12 +128,17 @@ def _written_all(
     for file in files.values():
         replaceable(file, "output", "table of kvsim", holds_export)
     rows = {}
+    is_new = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         with folder_aside(folder, "tables") as aside:
             for name, schema in schemas.items():
                 rows[str(files[name])] = write(results, schema, aside / name, format_)
             put_in_place([(aside / name, file) for name, file in files.items()], aside)
     except OSError as error:
         raise KvsimError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):  # it holds the tables, or was not made
+                folder.rmdir()
     return rows

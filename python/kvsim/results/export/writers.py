@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import KvsimError
-from ..reading import Results
+from ..reading import Results, ResultsError
 from .schema import Schema
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MARK = b"kvsim.table"
 
 def write(results: Results, schema: Schema, path: Path, format_: str) -> int:
     """Writes the rows of a table to `path`. Returns their number. Raises KvsimError, OSError."""
-    pa = _pyarrow()
+    pa = require_pyarrow()
     columns = _arrow_schema(pa, schema)
     if format_ == "parquet":
         writer = pa.parquet.ParquetWriter(path, columns)
@@ -28,15 +28,28 @@ def write(results: Results, schema: Schema, path: Path, format_: str) -> int:
     rows = 0
     with writer:
         for batch in results._batches(schema.table, columns.names, BATCH):
-            arrays = [pa.array(values, field.type) for values, field in zip(zip(*batch), columns)]
+            arrays = [
+                _array(pa, results, schema.table, field, values)
+                for values, field in zip(zip(*batch), columns)
+            ]
             writer.write_batch(pa.record_batch(arrays, schema=columns))
             rows += len(batch)
     return rows
 
 
+def _array(pa, results: Results, table: str, field: pyarrow.Field, values: tuple):
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, OverflowError) as error:  # in a view that is not kvsim's
+        raise ResultsError(
+            f"{results.path}: {table}.{field.name}: expected {field.type}, found another value: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+
 def holds_export(path: Path) -> bool:
     """Whether a file was written here."""
-    pa = _pyarrow()
+    pa = require_pyarrow()
     for read in (pa.parquet.read_schema, lambda file: pa.ipc.open_file(str(file)).schema):
         try:
             return _MARK in (read(path).metadata or {})
@@ -56,7 +69,8 @@ def _arrow_schema(pa: pyarrow, schema: Schema) -> pyarrow.Schema:  # type: ignor
     return pa.schema(fields, metadata={name: text for name, text in about.items() if text})
 
 
-def _pyarrow():
+def require_pyarrow():
+    """pyarrow, loaded. Raises KvsimError where it is missing."""
     try:
         import pyarrow.ipc
         import pyarrow.parquet
