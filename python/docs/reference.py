@@ -27,7 +27,7 @@ GROUPS = {
         "Choosing policies and budgets",
         "tune Tuned train export_recipe head_budgets refined_budgets",
     ),
-    "results": ("Results", "load Results compare show merge run"),
+    "results": ("Results", "load Results compare about show export merge run"),
     "errors": (
         "Errors and warnings",
         "KvsimError UsageError DataError RecordError ResultsError NoSuchTable ProgramError "

@@ -122,8 +122,8 @@ def kept_overlap_by_layer(
     pandas.DataFrame
         One row per text, policy, budget and layer: sequence, policy, budget (tokens),
         budget_request, mode, layer, and `kept_overlap`, the mean over measured steps and the
-        layer's KV heads of |kept and kept'| / |kept or kept'|. Estimators, which keep no sets of
-        tokens, have no rows.
+        layer's KV heads of ``|kept and kept'| / |kept or kept'|``. Estimators, which keep no sets
+        of tokens, have no rows.
 
     Raises
     ------
