@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata as metadata
 import os
 import sys
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:  # loaded on use: it takes as long as much of the package
+    from importlib import metadata
 
 POLICIES, SELECTORS = "kvsim.policies", "kvsim.selectors"
 KINDS = {POLICIES: "policy", SELECTORS: "selector"}
@@ -83,6 +85,8 @@ def _read(group: str, moment: float) -> dict[str, list[Declared]]:
 
 
 def _entries(group: str) -> list[metadata.EntryPoint]:
+    from importlib import metadata
+
     try:
         return list(metadata.entry_points(group=group))
     except Exception:  # a file that is damaged: the other packages count

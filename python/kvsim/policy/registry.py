@@ -41,9 +41,9 @@ def policies() -> pd.DataFrame:
         which settings); differences (from the paper or its code); parameters (tuples of name,
         default, help, allowed); presets (tuples of name, settings, reproduces); nests (bool: at its
         defaults it has a curve); oracle (bool: it sees the future); origin ("" if it is built in,
-        "Python", the package and its version, or the file of a plug-in); reference (bool: an oracle, or a policy by whose recall others are measured); color_place
-        (its place among the colours of figures, or among the greys of references; missing if it is
-        not built in).
+        "Python", the package and its version, or the file of a plug-in); reference (bool: an
+        oracle, or a policy by whose recall others are measured); color_place (its place among the
+        colours of figures, or among the greys of references; missing if it is not built in).
 
     Warns
     -----
