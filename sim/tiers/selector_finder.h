@@ -6,6 +6,6 @@ namespace kvsim {
 
 /// What SelectorSpec asks for an unknown name before it throws; nobody at first. Not while another
 /// thread uses the table.
-void set_selector_finder(Finder finder);
+void set_selector_finder(Finder asked);
 
 }  // namespace kvsim
