@@ -22,7 +22,10 @@ _IMAGES = (".png", ".svg", ".jpg")
 def tracked(*patterns: str) -> list[str]:
     """Files of the repository, also those that are new, as paths below its root."""
     command = ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns]
-    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode:
+        raise SystemExit(f"docs: git lists the pages, and found: {listed.stderr.strip()}")
+    found = listed.stdout
     return sorted({name for name in found.splitlines() if (ROOT / name).is_file()})
 
 

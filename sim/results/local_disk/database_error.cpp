@@ -38,8 +38,15 @@ std::string refusal(const std::filesystem::path& file, int code) {
   if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) return "";
   std::error_code unknown;
   const std::filesystem::path folder = std::filesystem::absolute(file, unknown).parent_path();
-  if (!std::filesystem::is_directory(folder, unknown)) {
+  if (std::filesystem::is_directory(file, unknown)) return "; it is a folder: name a file in it";
+  if (std::filesystem::is_symlink(file, unknown) && !std::filesystem::exists(file, unknown)) {
+    return "; it is a link to where nothing is: name another file";
+  }
+  if (!std::filesystem::exists(folder, unknown)) {
     return "; its folder does not exist: make it first";
+  }
+  if (!std::filesystem::is_directory(folder, unknown)) {
+    return fmt::format("; {} is no folder: name another file", folder.string());
   }
   const bool is_there = std::filesystem::exists(file, unknown);
   if ((is_there && access(file.c_str(), W_OK) != 0) || access(folder.c_str(), W_OK) != 0) {
