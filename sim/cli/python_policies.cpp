@@ -26,8 +26,10 @@ bool is_switched_off() {
 
 std::string answer_to(const std::vector<std::string>& words) {
   if (is_switched_off()) return "";
-  return output_of_python("import sys\nfrom kvsim.policy.listing import main\nmain(sys.argv[1:])",
-                          words);
+  // The folder in which the program was started is none of Python's.
+  return output_of_python(
+      "import sys\nsys.path.pop(0)\nfrom kvsim.policy.listing import main\nmain(sys.argv[1:])",
+      words);
 }
 
 /// Whether a package has what is called so, now registered. Throws as look_in_packages() says.
@@ -38,12 +40,13 @@ bool find(const std::string& verb, const std::string& kind, const std::string& n
   const std::string what = answer.substr(0, end);
   const std::string value = answer.substr(end + 1, answer.find('\n', end + 1) - end - 1);
   if (what == "error") throw UsageError(value);
-  if (what != "file") {
+  if (what == "package") {
     throw UsageError(fmt::format(
         "{} '{}' is Python code of the package {}, which this program does not run; call "
         "kvsim.{}() in Python, where it goes by the same name",
         kind, name, value, verb));
   }
+  if (what != "file") return false;
   load_plugin(value);
   return true;
 }
@@ -52,15 +55,23 @@ bool find(const std::string& verb, const std::string& kind, const std::string& n
 
 std::string packaged_policies() { return answer_to({"list"}); }
 
-std::string packaged_policy(const std::string& name) { return answer_to({"explain", name}); }
+std::string packaged_policy(const std::string& name) {
+  const std::string answer = answer_to({"explain", name});
+  const std::string error = "error\n";
+  if (answer.starts_with(error)) {
+    throw UsageError(answer.substr(error.size(), answer.size() - error.size() - 1));
+  }
+  return answer;
+}
 
 void look_in_packages(const std::vector<std::string>& words) {
   if (std::find(kReplaying.begin(), kReplaying.end(), words.front()) == kReplaying.end()) return;
   const auto finder = [&](const std::string& kind) {
     return [words, kind](std::string_view name) {
-      // Names out of result files are none of the user's.
+      // Names out of result files are none of the user's; those of a configuration or recipe are.
       const bool is_written = std::any_of(words.begin(), words.end(), [&](const auto& word) {
-        return word.find(name) != std::string::npos;
+        return word.find(name) != std::string::npos || word.starts_with("--config") ||
+               word.find("recipe:") != std::string::npos;
       });
       return is_written && find(words.front(), kind, std::string(name));
     };

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <set>
+#include <shared_mutex>
 
 #include "policies/parameters/grid.h"
 #include "policies/parameters/split.h"
@@ -36,6 +38,12 @@ std::list<SelectorInfo>& selector_table() {
   return table;
 }
 
+/// Classes of Python and of packages join the table while others read it.
+std::shared_mutex& table_mutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
 bool is_name(std::string_view name) {
   const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
   return !name.empty() && is_lower(name.front()) &&
@@ -51,10 +59,12 @@ Finder& finder() {
 
 const SelectorInfo& find_selector(std::string_view name) {
   const auto is_known = [&] {
+    const std::shared_lock lock(table_mutex());
     return std::any_of(selectors().begin(), selectors().end(),
                        [&](const SelectorInfo& info) { return info.name == name; });
   };
   if (finder() && !is_known()) finder()(name);
+  const std::shared_lock lock(table_mutex());
   std::vector<std::string> names;
   for (const SelectorInfo& info : selectors()) {
     if (info.name == name) return info;
@@ -90,6 +100,7 @@ void register_selector(SelectorInfo selector) {
   if (std::none_of(selector.params.begin(), selector.params.end(), has_name("page"))) {
     selector.params.push_back(page_param());
   }
+  const std::unique_lock lock(table_mutex());
   std::list<SelectorInfo>& table = selector_table();
   static std::list<SelectorInfo> replaced;  // specs refer to them
   const auto earlier = std::find_if(table.begin(), table.end(), [&](const SelectorInfo& known) {

@@ -1,86 +1,20 @@
 """Policies and selectors of installed packages: found, named, refused, and part of the digest."""
 
 import importlib
-import os
-import shutil
 import subprocess
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kvsim
-from conftest import SAMPLE
-from kvsim.policy import entry_points, listing, packages
-from kvsim.program import find_program
+from declared_packages import POLICY, SELECTOR, install  # noqa: F401
+from kvsim.policy import listing
 
 ENGINE = pytest.importorskip("kvsim._engine")
-COMPILER = shutil.which("cc") or shutil.which("gcc")
-POLICY = """
-import kvsim
-
-class {cls}(kvsim.Policy):
-    "Tokens with the most attention of late."
-    name = "{name}"
-
-    def __init__(self, budget, seed=0, decay=0.9):
-        self.decay = decay
-
-    def update(self, step, scores):
-        scores *= self.decay
-        scores += step.attention
-"""
-SELECTOR = """
-import kvsim
-
-class Newest(kvsim.Selector):
-    name = "newest-pages"
-
-    def __init__(self, k=8, page=4):
-        self.count = -(-k // page)
-
-    def choose(self, step):
-        return step.pages[-self.count:]
-"""
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Writes a package with its metadata into a folder of sys.path."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delenv("KVSIM_NO_PLUGINS", raising=False)
-    modules = []
-
-    def installed(package, source, version="1.2", **groups):
-        module = package.replace("-", "_")
-        modules.append(module)
-        (tmp_path / f"{module}.py").write_text(source)
-        for old in tmp_path.glob(f"{module}-*.dist-info/*"):
-            old.unlink()
-        info = tmp_path / f"{module}-{version}.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
-        )
-        lines = [f"[kvsim.{group}]\n{line}" for group, line in groups.items()]
-        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-        forget()
-        return tmp_path
-
-    yield installed
-    for module in modules:
-        sys.modules.pop(module, None)
-    forget()
-
-
-def forget():
-    packages._read.cache_clear()
-    entry_points._failures.clear()
-    importlib.invalidate_caches()
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +23,7 @@ def trace():
     return kvsim.Trace.from_arrays(query, key, value, prompt_length=20)
 
 
-def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):
+def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):  # noqa: F811
     install(
         "swept-package",
         POLICY.format(cls="Swept", name="swept"),
@@ -101,6 +35,7 @@ def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):
         "swept:decay=0.5", "swept:decay=0.9+protect:first=2,last=0.1",
         "swept:decay=1+protect:first=2,last=0.1",
     ]  # fmt: skip
+    assert kvsim.replay(trace, "swept", 9, kv_head=0).attention_recall is not None
     row = kvsim.policies().set_index("name").loc["swept"]
     assert row.origin == "swept-package 1.2" and row.keeps.startswith("Tokens with the most")
     assert kvsim.specs.swept(decay=0.5) == "swept:decay=0.5"
@@ -110,7 +45,25 @@ def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):
     )
 
 
-def test_workers_replay_the_policy_of_a_package(install, trace):
+def test_a_package_is_loaded_where_the_caller_is_and_may_replay(install, trace):  # noqa: F811
+    source = POLICY.format(cls="Inner", name="inner") + (
+        "import threading\nassert threading.current_thread() is threading.main_thread()\n"
+        "frame = kvsim.sweep(kvsim.Trace.from_arrays(*[[[[0.5]] * 9]] * 3), Inner, [4])\n"
+    )
+    install("inner-package", source, policies="inner = inner_package:Inner")
+    assert len(kvsim.sweep(trace, "inner", [9])) == 2
+
+
+def test_a_class_of_another_module_has_the_version_of_its_package(install, trace):  # noqa: F811
+    folder = install(
+        "outer-package", "from outer_code import Outer", policies="outer = outer_package:Outer"
+    )
+    (folder / "outer_code.py").write_text(POLICY.format(cls="Outer", name="outer"))
+    kvsim.sweep(trace, "outer", [9])
+    assert kvsim.policies().set_index("name").loc["outer"].origin == "outer-package 1.2"
+
+
+def test_workers_replay_the_policy_of_a_package(install, trace):  # noqa: F811
     install(
         "sent-package", POLICY.format(cls="Sent", name="sent"), policies="sent = sent_package:Sent"
     )
@@ -121,13 +74,13 @@ def test_workers_replay_the_policy_of_a_package(install, trace):
     assert there.policy_code.equals(here.policy_code)
 
 
-def test_a_selector_of_a_package_chooses(install, trace):
+def test_a_selector_of_a_package_chooses(install, trace):  # noqa: F811
     install("choosing-package", SELECTOR, selectors="newest-pages = choosing_package:Newest")
     frame = kvsim.fetch(trace, "newest-pages:k=8", resident=32, replace="lru")
     assert len(frame) == 2 and set(frame["select"]) == {"newest-pages:k=8,page=4"}
 
 
-def test_the_digest_covers_the_package_its_version_and_the_module(install):
+def test_the_digest_covers_the_package_its_version_and_the_module(install):  # noqa: F811
     def code(version, more=""):
         source = POLICY.format(cls="Digested", name="digested") + more
         install(
@@ -155,10 +108,18 @@ def test_the_digest_covers_the_package_its_version_and_the_module(install):
             "is 'otherwise'",
         ),
         ("Broken = '/none/libnone.so'", "broken = broken_package:Broken", "/none/libnone.so"),
+        (
+            "class Odd(BaseException):\n    def __str__(self): raise KeyError\nraise Odd",
+            "broken = broken_package:Broken", "Odd: without a text",
+        ),
     ],
 )  # fmt: skip
 def test_a_package_that_does_not_work_is_named_and_stops_nobody_else(
-    install, trace, source, line, said
+    install,
+    trace,
+    source,
+    line,
+    said,  # noqa: F811
 ):
     install("broken-package", source, policies=line)
     install(
@@ -177,7 +138,7 @@ def test_a_package_that_does_not_work_is_named_and_stops_nobody_else(
     assert not hasattr(kvsim.specs, "broken")
 
 
-def test_names_that_are_taken_are_reported(install, trace):
+def test_names_that_are_taken_are_reported(install, trace):  # noqa: F811
     install(
         "taking-package",
         POLICY.format(cls="Taking", name="h2o"),
@@ -198,7 +159,7 @@ def test_names_that_are_taken_are_reported(install, trace):
         kvsim.sweep(trace, "both", [9])
 
 
-def test_discovery_can_be_switched_off(install, trace, monkeypatch):
+def test_discovery_can_be_switched_off(install, trace, monkeypatch):  # noqa: F811
     install(
         "hidden-package",
         POLICY.format(cls="Hidden", name="hidden"),
@@ -212,7 +173,7 @@ def test_discovery_can_be_switched_off(install, trace, monkeypatch):
     assert len(kvsim.sweep(trace, "hidden", [9])) == 2
 
 
-def test_an_import_reads_no_metadata_and_loads_no_package(install):
+def test_an_import_reads_no_metadata_and_loads_no_package(install):  # noqa: F811
     folder = install("idle-package", "raise RuntimeError", policies="idle = idle_package:Idle")
     looks = (
         f"import sys; sys.path.insert(0, {str(folder)!r}); import kvsim\n"
@@ -223,69 +184,19 @@ def test_an_import_reads_no_metadata_and_loads_no_package(install):
     subprocess.run([sys.executable, "-c", looks], check=True)
 
 
-def test_the_program_gets_a_listing_and_where_code_is(install, capsys):
+def test_the_program_gets_a_listing_and_where_code_is(install):  # noqa: F811
     install(
-        "listed-package", "print('noise')\n" + POLICY.format(cls="Listed", name="listed"),
+        "listed-package", POLICY.format(cls="Listed", name="listed"),
         policies="listed = listed_package:Listed",
     )  # fmt: skip
     install("worse-package", "import absent_module", policies="worse = worse_package:Worse")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        listing.main(["list"])
-    text = capsys.readouterr().out
+        text = listing.answer_to(["list"])
     assert "listed:decay=0.9\n" in text and "from                 listed-package 1.2\n" in text
-    assert "left out: policy 'worse' of worse-package 1.2" in text and "noise" not in text
-    listing.main(["explain", "listed"])
-    assert capsys.readouterr().out in text
-    listing.main(["find", "policy", "listed"])
-    assert capsys.readouterr().out == "package\nlisted-package 1.2\n"
-    listing.main(["find", "policy", "worse"])
-    assert capsys.readouterr().out.startswith("error\npolicy 'worse' of")
-    listing.main(["find", "policy", "unknown"])
-    assert capsys.readouterr().out == ""
-
-
-@pytest.fixture
-def program(install, monkeypatch):
-    """Runs the program with the Python of the test."""
-    package = Path(kvsim.__file__).parents[1]
-    monkeypatch.setenv("KVSIM_PYTHON", sys.executable)
-
-    def run(folder, *words):
-        monkeypatch.setenv("PYTHONPATH", f"{package}{os.pathsep}{folder}")
-        return subprocess.run([find_program(), *words], capture_output=True, text=True, cwd=folder)
-
-    return run
-
-
-def test_the_program_lists_the_package_and_says_what_runs_it(install, program):
-    source = POLICY.format(cls="Shown", name="shown")
-    folder = install("shown-package", source, policies="shown = shown_package:Shown")
-    explained = program(folder, "policies", "shown").stdout
-    assert "from                 shown-package 1.2\n" in explained
-    assert program(folder, "policies").stdout.endswith(explained)
-    done = program(
-        folder, "sweep", SAMPLE, "--policies", "shown", "--budgets", "9", "-o", "r.sqlite"
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "package shown-package 1.2" in done.stderr and "kvsim.sweep()" in done.stderr
-
-
-@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
-def test_the_program_runs_a_compiled_policy_of_a_package(install, program):
-    name = "decayed-attention"
-    line = f"{name} = compiled_package:plugin"
-    source = (
-        "from pathlib import Path\n\ndef plugin():\n    return Path(__file__).parent / 'lib.so'\n"
-    )
-    folder = install("compiled-package", source, policies=line)
-    example = Path(__file__).parents[1] / "package" / "decayed_attention.c"
-    command = [COMPILER, "-std=c99", "-shared", "-fPIC", f"-I{kvsim.get_include()}", example]
-    subprocess.run([*command, "-o", folder / "lib.so", "-lm"], check=True)
-    assert f"from                 compiled-package 1.2 ({folder}/lib.so)" in (
-        program(folder, "policies", name).stdout
-    )
-    words = ["--policies", name, "--budgets", "9", "--layers", "0", "-o", "r.sqlite"]
-    done = program(folder, "sweep", SAMPLE, *words)
-    assert done.returncode == 0, done.stderr
-    assert name in kvsim.load(folder / "r.sqlite").replay.policy[0]
+    assert "left out: policy 'worse' of worse-package 1.2" in text
+    assert listing.answer_to(["explain", "listed"]) in text
+    assert listing.answer_to(["find", "policy", "listed"]) == "package\nlisted-package 1.2\n"
+    for words in (["find", "policy", "worse"], ["explain", "worse"]):
+        assert listing.answer_to(words).startswith("error\npolicy 'worse' of")
+    assert listing.answer_to(["find", "policy", "unknown"]) == ""

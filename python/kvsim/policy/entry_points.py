@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-import threading
+import re
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import UsageError
-from .packages import KEPT, KINDS, POLICIES, SELECTORS, Declared, Package, declared
+from .packages import (
+    KINDS,
+    POLICIES,
+    SECONDS_KEPT,
+    SELECTORS,
+    Declared,
+    Package,
+    declared,
+    set_package,
+)
 from .policy import Policy, name_of
 from .selector import Selector, selector_name
 
-_loading = threading.RLock()
+_NAMES = re.compile(r"(?:^|;)\s*([a-z][a-z0-9_-]*)")  # with which specs of a list begin
 _files: dict[str, Package] = {}  # of compiled policies, by name
 _failures: dict[tuple[str, str], tuple[float, str]] = {}
 
@@ -29,6 +40,23 @@ def find_policy(name: str) -> bool:
 def find_selector(name: str) -> bool:
     """The same for selectors."""
     return _find(SELECTORS, name)
+
+
+def find_written(specs: Iterable[str]) -> None:
+    """Registers what specs name, if packages have it, on the thread of the caller.
+
+    The engine would do so on one of its own, where code of a package may not expect to be. What
+    does not work is left to the engine, which then asks for it and reports it.
+    """
+    from .. import _engine
+
+    names = {name for spec in specs for name in _NAMES.findall(spec)}
+    names -= {row["name"] for row in (*_engine.policies(), *_engine.selectors())}
+    names -= {"all", "oracles", "recipe"}
+    for group in (POLICIES, SELECTORS) if names else ():
+        for name in names & declared(group).keys():
+            with contextlib.suppress(UsageError):
+                _find(group, name)
 
 
 def load_all(group: str) -> list[str]:
@@ -68,15 +96,14 @@ def _find(group: str, name: str) -> bool:
     several = declared(group).get(name, [])
     if not several:
         return False
-    with _loading:
-        failed, message = _failures.get((group, name), (-KEPT, ""))
-        if time.monotonic() - failed < KEPT:
-            raise UsageError(message)
-        try:
-            _load(several)
-        except UsageError as error:
-            _failures[group, name] = time.monotonic(), str(error)
-            raise
+    failed, message = _failures.get((group, name), (-SECONDS_KEPT, ""))
+    if time.monotonic() - failed < SECONDS_KEPT:
+        raise UsageError(message)
+    try:  # under no lock: the code of a package may start threads and processes, and replay
+        _load(several)
+    except UsageError as error:
+        _failures[group, name] = time.monotonic(), str(error)
+        raise
     return True
 
 
@@ -108,12 +135,23 @@ def _load(several: list[Declared]) -> None:
 def _called(one: Declared, function: Any) -> Any:
     try:
         return function()
-    except (Exception, SystemExit) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit, and what tests skip with
+        reason = _reason_of(error)
         raise one.error(
             f"{one.value} does not load ({reason})",
             "repair or uninstall the package, or set KVSIM_NO_PLUGINS=1",
         ) from error
+
+
+def _reason_of(error: BaseException) -> str:
+    """An error in one line; its own text is code of the package, too."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "without a text"
+    return " ".join(f"{type(error).__name__}: {text}".split())
 
 
 def _register(one: Declared, cls: type) -> None:
@@ -130,6 +168,7 @@ def _register(one: Declared, cls: type) -> None:
             f"the name of the class {one.value} is '{cls.name}'",
             "declare it by that name, or change the attribute name",
         )
+    set_package(cls, one.package)
     _called(one, functools.partial(register, cls))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import sys
+import os
 
 from ..errors import UsageError
 from . import entry_points, packages
@@ -13,18 +11,19 @@ from .selector import registered_selector
 
 
 def main(words: list[str]) -> None:
-    """Writes for the program. `list`: all; `explain NAME`: one, or nothing if no package has it;
-    `find KIND NAME`: where its code is: a line `file`, `package` or `error`, and a line with the
-    file, the package, or the error. KIND: policy or selector."""
-    answer = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()):  # packages may print when they are loaded
-        if words[0] == "list":
-            answer.write(_all())
-        elif words[0] == "explain":
-            answer.write(_explained(words[1]))
-        else:
-            answer.write(_found(words[1], words[2]))
-    sys.stdout.write(answer.getvalue())
+    """Writes the answer for the program, and nothing that packages print when they are loaded."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        answer.write(answer_to(words))
+
+
+def answer_to(words: list[str]) -> str:
+    """`list`: all. `explain NAME`: one, or nothing if no package has it, or a line `error` and the
+    error. `find KIND NAME`, where KIND is policy or selector: where its code is, as a line `file`,
+    `package` or `error`, and a line with the file, the package or the error."""
+    if words[0] == "list":
+        return _all()
+    return _explained(words[1]) if words[0] == "explain" else _found(words[1], words[2])
 
 
 def _all() -> str:
@@ -48,7 +47,7 @@ def _explained(name: str) -> str:
             if find(name):
                 return "".join(_text_of(group, row) for row in _rows(group) if row["name"] == name)
         except UsageError as error:
-            return f"left out: {error}\n"
+            return f"error\n{error}\n"
     return ""
 
 

@@ -14,13 +14,14 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
+from ..errors.terminal import printable
 
 if TYPE_CHECKING:  # loaded on use: it takes as long as much of the package
     from importlib import metadata
 
 POLICIES, SELECTORS = "kvsim.policies", "kvsim.selectors"
 KINDS = {POLICIES: "policy", SELECTORS: "selector"}
-KEPT = 5  # seconds for which metadata and failures stand: a result file asks once per row
+SECONDS_KEPT = 5  # as long metadata and failures stand: a result file asks once per row
 
 
 class Package(NamedTuple):
@@ -52,7 +53,7 @@ def declared(group: str) -> dict[str, list[Declared]]:
     """What installed packages declare, by name; nothing if KVSIM_NO_PLUGINS is set, but for 0."""
     if os.environ.get("KVSIM_NO_PLUGINS", "0") not in ("", "0"):
         return {}
-    return _read(group, time.monotonic() // KEPT)
+    return _read(group, time.monotonic() // SECONDS_KEPT)
 
 
 def package_of(cls: type, group: str) -> Package | None:
@@ -60,6 +61,11 @@ def package_of(cls: type, group: str) -> Package | None:
     if "_kvsim_package" not in vars(cls):
         cls._kvsim_package = _package_of(cls, group)
     return cls._kvsim_package
+
+
+def set_package(cls: type, package: Package) -> None:
+    """Keeps the package that declares a class, also where another one's module has its code."""
+    cls._kvsim_package = package._replace(module=_digest_of(cls.__module__))
 
 
 def code_with_package(code: str, package: Package | None) -> str:
@@ -77,7 +83,7 @@ def _read(group: str, moment: float) -> dict[str, list[Declared]]:
         # A folder of metadata without a file METADATA has no name, and raises in some versions.
         package = Package("a package without a name", "")
         with contextlib.suppress(Exception):
-            package = Package(entry.dist.metadata["Name"], entry.dist.version)
+            package = Package(_one_line(entry.dist.metadata["Name"]), _one_line(entry.dist.version))
         found.setdefault(entry.name, []).append(
             Declared(group, entry.name, entry.value, package, entry)
         )
@@ -90,18 +96,22 @@ def _entries(group: str) -> list[metadata.EntryPoint]:
     try:
         return list(metadata.entry_points(group=group))
     except Exception:  # a file that is damaged: the other packages count
-        found = []
+        found = {}
         for package in metadata.distributions():
-            with contextlib.suppress(Exception):
-                found += package.entry_points.select(group=group)
-        return found
+            with contextlib.suppress(Exception):  # the first of a name hides later ones
+                found.setdefault(package.metadata["Name"], package.entry_points.select(group=group))
+        return [entry for entries in found.values() for entry in entries]
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def _package_of(cls: type, group: str) -> Package | None:
     top = cls.__module__.partition(".")[0]
     if top in ("__main__", "kvsim"):
         return None
-    for each in _read(group, time.monotonic() // KEPT).get(cls.name, []):
+    for each in _read(group, time.monotonic() // SECONDS_KEPT).get(cls.name, []):
         if each.value.partition(":")[0].partition(".")[0].strip() == top:
             return each.package._replace(module=_digest_of(cls.__module__))
     return None

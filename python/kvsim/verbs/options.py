@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ..errors import KvsimWarning, UsageError
 from ..policy import name_of
+from ..policy.entry_points import find_written
 from ..trace import Trace
 
 if TYPE_CHECKING:
@@ -125,8 +126,11 @@ def listed(values: object) -> list[str]:
     if isinstance(values, Iterable) and not isinstance(values, (str, type)):
         values = list(values)
         _check_names_differ([value for value in values if isinstance(value, type)])
-        return [_written(value) for value in values]
-    return [_written(values)]
+        written = [_written(value) for value in values]
+    else:
+        written = [_written(values)]
+    find_written(written)
+    return written
 
 
 def _check_names_differ(classes: list[type]) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
-from ...policy.registry import policies
+from ... import _engine
 from .labels import base_name, labels
 
 # Pairs for the light and the dark theme: one hue, at a contrast of at least 3:1 with the paper. The
@@ -98,9 +98,10 @@ def oracle_names() -> list[str]:
 
 
 def _names_in_figures(references: bool) -> list[str]:
-    frame = policies().dropna(subset="color_place")
-    rows = frame[frame["reference"] == references].sort_values("color_place")
-    return rows["name"].to_list()
+    # Those of the engine: kvsim.policies() loads what packages declare.
+    rows = [row for row in _engine.policies() if row["color_place"] is not None]
+    rows = [row for row in rows if row["reference"] == references]
+    return [row["name"] for row in sorted(rows, key=lambda row: row["color_place"])]
 
 
 def styles(
