@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import kvsim
+from declared_packages import install  # noqa: F401, a fixture
 from nightly import taken_by_day
 
 HERE = Path(__file__).parent

@@ -10,14 +10,14 @@ import pytest
 
 import kvsim
 from conftest import SAMPLE
-from declared_packages import POLICY, install  # noqa: F401
+from declared_packages import POLICY
 from kvsim.program import find_program
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
 @pytest.fixture
-def program(install, monkeypatch):  # noqa: F811
+def program(install, monkeypatch):
     """Runs the program with the Python of the test."""
     package = Path(kvsim.__file__).parents[1]
     monkeypatch.setenv("KVSIM_PYTHON", sys.executable)
@@ -31,7 +31,7 @@ def program(install, monkeypatch):  # noqa: F811
     return run
 
 
-def test_the_program_lists_the_package_and_says_what_runs_it(install, program):  # noqa: F811
+def test_the_program_lists_the_package_and_says_what_runs_it(install, program):
     noise = "import os\nprint('noise')\nos.write(1, b'file\\n/none\\n')\n"
     source = noise + POLICY.format(cls="Shown", name="shown")
     folder = install("shown-package", source, policies="shown = shown_package:Shown")
@@ -54,7 +54,7 @@ def test_the_program_lists_the_package_and_says_what_runs_it(install, program): 
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
-def test_the_program_runs_a_compiled_policy_of_a_package(install, program):  # noqa: F811
+def test_the_program_runs_a_compiled_policy_of_a_package(install, program):
     name = "decayed-attention"
     line = f"{name} = compiled_package:plugin"
     source = (

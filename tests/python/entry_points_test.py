@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kvsim
-from declared_packages import POLICY, SELECTOR, install  # noqa: F401
+from declared_packages import POLICY, SELECTOR
 from kvsim.policy import listing
 
 ENGINE = pytest.importorskip("kvsim._engine")
@@ -23,7 +23,7 @@ def trace():
     return kvsim.Trace.from_arrays(query, key, value, prompt_length=20)
 
 
-def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):  # noqa: F811
+def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):
     install(
         "swept-package",
         POLICY.format(cls="Swept", name="swept"),
@@ -45,7 +45,7 @@ def test_a_policy_of_a_package_is_swept_by_its_name(install, trace):  # noqa: F8
     )
 
 
-def test_a_package_is_loaded_where_the_caller_is_and_may_replay(install, trace):  # noqa: F811
+def test_a_package_is_loaded_where_the_caller_is_and_may_replay(install, trace):
     source = POLICY.format(cls="Inner", name="inner") + (
         "import threading\nassert threading.current_thread() is threading.main_thread()\n"
         "frame = kvsim.sweep(kvsim.Trace.from_arrays(*[[[[0.5]] * 9]] * 3), Inner, [4])\n"
@@ -54,7 +54,7 @@ def test_a_package_is_loaded_where_the_caller_is_and_may_replay(install, trace):
     assert len(kvsim.sweep(trace, "inner", [9])) == 2
 
 
-def test_a_class_of_another_module_has_the_version_of_its_package(install, trace):  # noqa: F811
+def test_a_class_of_another_module_has_the_version_of_its_package(install, trace):
     folder = install(
         "outer-package", "from outer_code import Outer", policies="outer = outer_package:Outer"
     )
@@ -63,7 +63,7 @@ def test_a_class_of_another_module_has_the_version_of_its_package(install, trace
     assert kvsim.policies().set_index("name").loc["outer"].origin == "outer-package 1.2"
 
 
-def test_workers_replay_the_policy_of_a_package(install, trace):  # noqa: F811
+def test_workers_replay_the_policy_of_a_package(install, trace):
     install(
         "sent-package", POLICY.format(cls="Sent", name="sent"), policies="sent = sent_package:Sent"
     )
@@ -74,13 +74,13 @@ def test_workers_replay_the_policy_of_a_package(install, trace):  # noqa: F811
     assert there.policy_code.equals(here.policy_code)
 
 
-def test_a_selector_of_a_package_chooses(install, trace):  # noqa: F811
+def test_a_selector_of_a_package_chooses(install, trace):
     install("choosing-package", SELECTOR, selectors="newest-pages = choosing_package:Newest")
     frame = kvsim.fetch(trace, "newest-pages:k=8", resident=32, replace="lru")
     assert len(frame) == 2 and set(frame["select"]) == {"newest-pages:k=8,page=4"}
 
 
-def test_the_digest_covers_the_package_its_version_and_the_module(install):  # noqa: F811
+def test_the_digest_covers_the_package_its_version_and_the_module(install):
     def code(version, more=""):
         source = POLICY.format(cls="Digested", name="digested") + more
         install(
@@ -119,7 +119,7 @@ def test_a_package_that_does_not_work_is_named_and_stops_nobody_else(
     trace,
     source,
     line,
-    said,  # noqa: F811
+    said,
 ):
     install("broken-package", source, policies=line)
     install(
@@ -138,7 +138,7 @@ def test_a_package_that_does_not_work_is_named_and_stops_nobody_else(
     assert not hasattr(kvsim.specs, "broken")
 
 
-def test_names_that_are_taken_are_reported(install, trace):  # noqa: F811
+def test_names_that_are_taken_are_reported(install, trace):
     install(
         "taking-package",
         POLICY.format(cls="Taking", name="h2o"),
@@ -159,7 +159,7 @@ def test_names_that_are_taken_are_reported(install, trace):  # noqa: F811
         kvsim.sweep(trace, "both", [9])
 
 
-def test_discovery_can_be_switched_off(install, trace, monkeypatch):  # noqa: F811
+def test_discovery_can_be_switched_off(install, trace, monkeypatch):
     install(
         "hidden-package",
         POLICY.format(cls="Hidden", name="hidden"),
@@ -173,7 +173,7 @@ def test_discovery_can_be_switched_off(install, trace, monkeypatch):  # noqa: F8
     assert len(kvsim.sweep(trace, "hidden", [9])) == 2
 
 
-def test_an_import_reads_no_metadata_and_loads_no_package(install):  # noqa: F811
+def test_an_import_reads_no_metadata_and_loads_no_package(install):
     folder = install("idle-package", "raise RuntimeError", policies="idle = idle_package:Idle")
     looks = (
         f"import sys; sys.path.insert(0, {str(folder)!r}); import kvsim\n"
@@ -184,7 +184,7 @@ def test_an_import_reads_no_metadata_and_loads_no_package(install):  # noqa: F81
     subprocess.run([sys.executable, "-c", looks], check=True)
 
 
-def test_the_program_gets_a_listing_and_where_code_is(install):  # noqa: F811
+def test_the_program_gets_a_listing_and_where_code_is(install):
     install(
         "listed-package", POLICY.format(cls="Listed", name="listed"),
         policies="listed = listed_package:Listed",
