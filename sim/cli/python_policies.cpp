@@ -56,7 +56,7 @@ bool find(const std::string& verb, const std::string& kind, const std::string& n
 std::string packaged_policies() { return answer_to({"list"}); }
 
 std::string packaged_policy(const std::string& name) {
-  const std::string answer = answer_to({"explain", name});
+  std::string answer = answer_to({"explain", name});
   const std::string error = "error\n";
   if (answer.starts_with(error)) {
     throw UsageError(answer.substr(error.size(), answer.size() - error.size() - 1));
