@@ -34,12 +34,12 @@ def find_policy(name: str) -> bool:
 
     Raises UsageError if it does not work. The engine calls this function for unknown names.
     """
-    return _find(POLICIES, name)
+    return find(POLICIES, name)
 
 
 def find_selector(name: str) -> bool:
     """The same for selectors."""
-    return _find(SELECTORS, name)
+    return find(SELECTORS, name)
 
 
 def find_written(specs: Iterable[str]) -> None:
@@ -56,7 +56,7 @@ def find_written(specs: Iterable[str]) -> None:
     for group in (POLICIES, SELECTORS) if names else ():
         for name in names & declared(group).keys():
             with contextlib.suppress(UsageError):
-                _find(group, name)
+                find(group, name)
 
 
 def load_all(group: str) -> list[str]:
@@ -76,7 +76,7 @@ def load_all(group: str) -> list[str]:
             continue
         try:
             if name not in origins:
-                _find(group, name)
+                find(group, name)
         except UsageError as error:
             left_out.append(str(error))
     return left_out
@@ -92,7 +92,8 @@ def origin_of(row: dict[str, Any], cls: type | None) -> str:
     return row["origin"]
 
 
-def _find(group: str, name: str) -> bool:
+def find(group: str, name: str) -> bool:
+    """As `find_policy`, in either group."""
     several = declared(group).get(name, [])
     if not several:
         return False

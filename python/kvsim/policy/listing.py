@@ -39,12 +39,9 @@ def _all() -> str:
 
 
 def _explained(name: str) -> str:
-    for group, find in (
-        (packages.POLICIES, entry_points.find_policy),
-        (packages.SELECTORS, entry_points.find_selector),
-    ):
+    for group in (packages.POLICIES, packages.SELECTORS):
         try:
-            if find(name):
+            if entry_points.find(group, name):
                 return "".join(_text_of(group, row) for row in _rows(group) if row["name"] == name)
         except UsageError as error:
             return f"error\n{error}\n"
@@ -52,10 +49,9 @@ def _explained(name: str) -> str:
 
 
 def _found(kind: str, name: str) -> str:
-    is_policy = kind == "policy"
-    group = packages.POLICIES if is_policy else packages.SELECTORS
+    group = packages.POLICIES if kind == "policy" else packages.SELECTORS
     try:
-        if not (entry_points.find_policy if is_policy else entry_points.find_selector)(name):
+        if not entry_points.find(group, name):
             return ""
     except UsageError as error:
         return f"error\n{error}\n"
